@@ -1,0 +1,116 @@
+// Package stripe is the Stripe gateway: it plans, sends, looks up and cancels payment intents of one Stripe account.
+//
+// It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
+// who holds the stored request and its key. It may import gateways, internal/fault, internal/money, internal/secret and
+// stripe-go.
+package stripe
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"orderflow/gateways"
+)
+
+const (
+	name           = "stripe"
+	defaultTimeout = 30 * time.Second
+)
+
+// Registration is Stripe's entry in the one list.
+func Registration() gateways.Registration {
+	return gateways.Registration{Name: name, EnvPrefix: "STRIPE", Open: Open}
+}
+
+// Gateway is one Stripe account. It is safe for concurrent use.
+type Gateway struct {
+	account gateways.Account
+	timeout time.Duration
+	client  *client
+	now     func() time.Time // only bounds the listing window and reads Retry-After dates
+}
+
+var (
+	_ gateways.Gateway  = (*Gateway)(nil)
+	_ gateways.Canceler = (*Gateway)(nil)
+)
+
+// Open makes the gateway of one account. The environment is read from the secret key, because at Stripe the key alone
+// decides it. Its errors say what to set and never quote the key.
+func Open(s gateways.Settings) (gateways.Gateway, error) {
+	if s.Name == "" {
+		return nil, errors.New("stripe: the account needs a name (\"default\" for the plain variables)")
+	}
+	env, err := environmentOf(s.SecretKey.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	base, err := baseURL(s.APIBase, env)
+	if err != nil {
+		return nil, err
+	}
+	timeout := s.Timeout
+	switch {
+	case timeout < 0:
+		return nil, errors.New("stripe: the timeout is negative: set a positive duration, or leave it out for 30s")
+	case timeout == 0:
+		timeout = defaultTimeout
+	}
+	return &Gateway{
+		account: gateways.Account{Gateway: name, Name: s.Name, Environment: env},
+		timeout: timeout,
+		client:  newClient(base, s.SecretKey, timeout),
+		now:     time.Now,
+	}, nil
+}
+
+// Account identifies the merchant account.
+func (g *Gateway) Account() gateways.Account { return g.account }
+
+// environmentOf tells test from live by the key's prefix. Restricted keys (rk_) are the better choice in production.
+func environmentOf(key string) (gateways.Environment, error) {
+	switch {
+	case key == "":
+		return "", errors.New("stripe: STRIPE_SECRET_KEY is missing: set the account's secret (sk_…) or restricted (rk_…) key")
+	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", errors.New("stripe: the secret key holds a space, a line break or a non-ASCII character: copy it again")
+	case strings.HasPrefix(key, "sk_test_"), strings.HasPrefix(key, "rk_test_"):
+		return gateways.Test, nil
+	case strings.HasPrefix(key, "sk_live_"), strings.HasPrefix(key, "rk_live_"):
+		return gateways.Live, nil
+	case strings.HasPrefix(key, "pk_"):
+		return "", errors.New("stripe: the secret key is a publishable key (pk_…): set the secret (sk_…) or restricted (rk_…) key")
+	default:
+		return "", errors.New("stripe: the secret key starts with none of sk_test_, rk_test_, sk_live_, rk_live_: copy it again")
+	}
+}
+
+// baseURL checks where requests go. Plain http is for simulators only: a live key never leaves unencrypted, and a test
+// key only towards a host that is plainly not Stripe's.
+func baseURL(raw string, env gateways.Environment) (string, error) {
+	if raw == "" {
+		return "https://api.stripe.com", nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("stripe: the API base must be a plain URL such as https://api.stripe.com")
+	}
+	switch {
+	case u.Scheme == "https":
+	case u.Scheme != "http":
+		return "", errors.New("stripe: the API base must start with https:// (or http:// for a simulator)")
+	case env == gateways.Live && !loopback(u.Hostname()):
+		return "", errors.New("stripe: a live key is only sent over https: change the API base, or use a test key")
+	case strings.HasSuffix(u.Hostname(), "stripe.com"):
+		return "", errors.New("stripe: Stripe itself is reached over https only: change the API base")
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}

@@ -1,0 +1,202 @@
+package stripe
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stripe/stripe-go/v76/form"
+
+	"orderflow/gateways"
+	"orderflow/internal/fault"
+	"orderflow/internal/money"
+)
+
+// referenceField is the metadata key that carries our reference.
+const referenceField = "merchant_reference"
+
+// Limits of Stripe's fields, in characters.
+const (
+	maxMetadataValue = 500
+	maxDescription   = 1000
+	maxReturnURL     = 2048
+)
+
+var tokenShape = regexp.MustCompile(`^pm_[A-Za-z0-9_]{1,250}$`)
+
+// Stripe counts most currencies in ISO 4217's minor unit. These are its lists of the others; ISK and UGX have no minor
+// unit in ISO but take two zeros at Stripe, so they are in no list and are refused rather than sent a hundredfold off.
+var (
+	zeroDecimal = []money.Currency{
+		"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "VND", "VUV", "XAF", "XOF", "XPF",
+	}
+	threeDecimal = []money.Currency{"BHD", "JOD", "KWD", "OMR", "TND"}
+)
+
+// Plan freezes two writes.
+//
+// Prepare makes the unconfirmed intent and carries everything that says who pays what: amount, currency, payment method,
+// our reference. Confirm carries only how the buyer may be asked. So the payment method is sent once, in the harmless
+// write; and as Stripe takes it off the intent after a decline, a confirm that is repeated after its key has lapsed finds
+// nothing to charge instead of trying the card a second time. A return URL belongs to Confirm because Stripe refuses it
+// on an intent that is not confirmed in the same call.
+//
+// Without a return URL the buyer cannot be sent to 3-D Secure and nobody would ever finish a pending intent, so Confirm
+// asks for error_on_requires_action: the bank's wish to see the buyer then comes back as a decline
+// (payment_intent_action_required) that captured nothing, instead of an attempt that stays open. A convenience-store
+// voucher needs no redirect and is itself a required action, so it never asks for that.
+func (g *Gateway) Plan(p gateways.Payment) ([]gateways.Planned, error) {
+	if err := validate(p); err != nil {
+		return nil, fault.Wrap(fault.PaymentInvalid, "stripe plan", err)
+	}
+	return []gateways.Planned{
+		{Kind: gateways.Prepare, Request: prepareForm(p)},
+		{Kind: gateways.Confirm, Request: confirmForm(p.Method)},
+	}, nil
+}
+
+func prepareForm(p gateways.Payment) []byte {
+	f := &form.Values{}
+	f.Add("amount", strconv.FormatInt(p.Amount.Minor, 10))
+	f.Add("currency", strings.ToLower(string(p.Amount.Currency)))
+	f.Add("payment_method", p.Method.Token)
+	if p.Method.Type == methodAutomatic {
+		f.Add("automatic_payment_methods[enabled]", "true")
+		if p.Method.ReturnURL == "" {
+			// Otherwise Stripe may pick a method that redirects, and refuses a confirm without a return URL.
+			f.Add("automatic_payment_methods[allow_redirects]", "never")
+		}
+	} else {
+		f.Add("payment_method_types[0]", p.Method.Type)
+	}
+	f.Add("metadata["+referenceField+"]", p.MerchantReference)
+	if d := shorten(p.Description, maxDescription); d != "" {
+		f.Add("description", d)
+	}
+	return []byte(f.Encode())
+}
+
+func confirmForm(m gateways.Method) []byte {
+	f := &form.Values{}
+	// The charge rides along, so that the body is never empty and every answer has the same shape as a lookup.
+	f.Add("expand[0]", "latest_charge")
+	switch {
+	case m.ReturnURL != "":
+		f.Add("return_url", m.ReturnURL)
+	case m.Type != methodKonbini:
+		f.Add("error_on_requires_action", "true")
+	}
+	return []byte(f.Encode())
+}
+
+// validate refuses by form. Minimum and maximum amounts are Stripe's to judge: they move.
+func validate(p gateways.Payment) error {
+	if err := validAmount(p.Amount); err != nil {
+		return err
+	}
+	if err := validReference(p.MerchantReference); err != nil {
+		return err
+	}
+	if !slices.Contains(methods, p.Method.Type) {
+		return errors.New("the method type must be one of " + strings.Join(methods, ", "))
+	}
+	if !tokenShape.MatchString(p.Method.Token) {
+		return errors.New("the method token must be the id of a Stripe payment method (pm_…), never card data")
+	}
+	if p.Method.Type == methodKonbini && p.Amount.Currency != "JPY" {
+		return errors.New("konbini takes JPY only")
+	}
+	return validReturnURL(p.Method.ReturnURL)
+}
+
+func validAmount(a money.Amount) error {
+	exp, err := a.Currency.Exponent()
+	if err != nil {
+		return errors.New("the currency must be an upper-case ISO 4217 code")
+	}
+	if a.Minor <= 0 {
+		return errors.New("the amount must be above zero")
+	}
+	want := 2
+	switch {
+	case slices.Contains(zeroDecimal, a.Currency):
+		want = 0
+	case slices.Contains(threeDecimal, a.Currency):
+		want = 3
+	}
+	if exp != want {
+		return errors.New("Stripe counts this currency in other units than ISO 4217: use another currency or gateway")
+	}
+	if want == 3 && a.Minor%10 != 0 {
+		return errors.New("Stripe takes three-decimal currencies only with a last digit of 0: round the price to two places")
+	}
+	return nil
+}
+
+func validReference(ref string) error {
+	if ref == "" || !utf8.ValidString(ref) || utf8.RuneCountInString(ref) > maxMetadataValue {
+		return errors.New("the merchant reference must be 1 to 500 characters of valid UTF-8")
+	}
+	if strings.ContainsFunc(ref, unicode.IsControl) || ref != strings.TrimSpace(ref) {
+		return errors.New("the merchant reference must not hold control characters or begin or end with a space")
+	}
+	return nil
+}
+
+func validReturnURL(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") ||
+		len(raw) > maxReturnURL || !utf8.ValidString(raw) {
+		return errors.New("the return URL must be an absolute http(s) URL without user info, at most 2048 bytes")
+	}
+	return nil
+}
+
+// shorten makes a text fit for Stripe: invalid bytes and control characters go, and it ends between whole characters, so
+// that a family emoji or an accented letter is kept or dropped, never halved. A description must not stop a payment.
+func shorten(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	runes := []rune(strings.TrimSpace(s))
+	if len(runes) <= limit {
+		return string(runes)
+	}
+	end := limit
+	for end > 0 && joined(runes, end) {
+		end--
+	}
+	return strings.TrimSpace(string(runes[:end]))
+}
+
+// joined reports that runes[i] belongs to the same written character as runes[i-1].
+func joined(runes []rune, i int) bool {
+	const joiner = '\u200d'
+	r, before := runes[i], runes[i-1]
+	switch {
+	case r == joiner || before == joiner, unicode.Is(unicode.M, r):
+		return true
+	case r >= 0x1F3FB && r <= 0x1F3FF: // skin tones
+		return true
+	case flag(r) && flag(before): // flags are pairs counted from the start of their run
+		n := 0
+		for j := i - 1; j >= 0 && flag(runes[j]); j-- {
+			n++
+		}
+		return n%2 == 1
+	}
+	return false
+}
+
+func flag(r rune) bool { return r >= 0x1F1E6 && r <= 0x1F1FF }

@@ -1,0 +1,172 @@
+package stripe
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	stripego "github.com/stripe/stripe-go/v76"
+
+	"orderflow/gateways"
+	"orderflow/internal/money"
+)
+
+// verdict is what one intent status means to us.
+type verdict struct {
+	outcome gateways.Outcome
+	final   bool
+}
+
+// verdicts has a row for every status of the pinned API version. requires_payment_method is the one that needs a second
+// look: it is both the state before any try and the state after a failed one (see judge).
+//
+// requires_capture is pending: the bank holds the money and nothing is collected yet, so it is neither success nor
+// untouched, and until this gateway captures nobody but a person can finish or release it.
+var verdicts = map[stripego.PaymentIntentStatus]verdict{
+	stripego.PaymentIntentStatusRequiresPaymentMethod: {outcome: gateways.Untouched},
+	stripego.PaymentIntentStatusRequiresConfirmation:  {outcome: gateways.Untouched},
+	stripego.PaymentIntentStatusRequiresAction:        {outcome: gateways.Pending},
+	stripego.PaymentIntentStatusProcessing:            {outcome: gateways.Pending},
+	stripego.PaymentIntentStatusRequiresCapture:       {outcome: gateways.Pending},
+	stripego.PaymentIntentStatusSucceeded:             {outcome: gateways.Succeeded},
+	stripego.PaymentIntentStatusCanceled:              {outcome: gateways.Declined, final: true},
+}
+
+// judge reads an intent. What contradicts itself (paid with nothing received, canceled with something received) is
+// unknown, as is a status Stripe added after the pinned version: neither may close or pay an order.
+func judge(pi *stripego.PaymentIntent) verdict {
+	v, ok := verdicts[pi.Status]
+	switch {
+	case !ok:
+		return verdict{outcome: gateways.Unknown}
+	case pi.Status == stripego.PaymentIntentStatusRequiresPaymentMethod && pi.LastPaymentError != nil:
+		v.outcome = gateways.Declined
+	}
+	if (v.outcome == gateways.Succeeded) != (pi.AmountReceived > 0) {
+		return verdict{outcome: gateways.Unknown}
+	}
+	return v
+}
+
+var (
+	intentShape    = regexp.MustCompile(`^pi_[A-Za-z0-9_]{1,250}$`)
+	currencyShape  = regexp.MustCompile(`^[a-z]{3}$`)
+	codeShape      = regexp.MustCompile(`^[a-z0-9_]{1,100}$`)
+	requestIDShape = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+)
+
+// sound reports that an answer is a payment intent at all. JSON of another shape decodes without an error.
+func sound(pi *stripego.PaymentIntent) bool {
+	return pi != nil && pi.Object == "payment_intent" && intentShape.MatchString(pi.ID) && pi.Status != "" &&
+		pi.Amount > 0 && pi.AmountReceived >= 0 && currencyShape.MatchString(string(pi.Currency))
+}
+
+// observe turns a sound intent into an observation. It takes every identity from the answer, never from the question, so
+// that the caller can see when the answer is about something else.
+func (g *Gateway) observe(pi *stripego.PaymentIntent, header http.Header) gateways.Observation {
+	v := judge(pi)
+	o := gateways.Observation{
+		Account:           g.account,
+		ProviderPaymentID: pi.ID,
+		MerchantReference: pi.Metadata[referenceField],
+		Outcome:           v.outcome,
+		Final:             v.final,
+		Status:            word(string(pi.Status)),
+		Currency:          money.Currency(strings.ToUpper(string(pi.Currency))),
+		AmountMinor:       pi.Amount,
+		CapturedMinor:     pi.AmountReceived,
+		ProviderTime:      providerTime(header),
+		RequestID:         requestID(header.Get("Request-Id")),
+	}
+	o.Account.Environment = gateways.Test
+	if pi.Livemode {
+		o.Account.Environment = gateways.Live
+	}
+	if pi.LatestCharge != nil {
+		o.RefundedMinor = pi.LatestCharge.AmountRefunded
+	}
+	if o.Outcome == gateways.Declined {
+		o.DeclineCode = declineCode(pi.LastPaymentError)
+	}
+	if o.Outcome == gateways.Pending {
+		o.NextAction = nextAction(pi.NextAction)
+	}
+	return o
+}
+
+// declineCode prefers the issuer's word over Stripe's.
+func declineCode(e *stripego.Error) string {
+	if e == nil {
+		return ""
+	}
+	if c := word(string(e.DeclineCode)); c != "" {
+		return c
+	}
+	return word(string(e.Code))
+}
+
+// nextAction is what the buyer can do with a plain link. use_stripe_sdk has none: it needs the client secret in the
+// browser, which never passes through us.
+func nextAction(a *stripego.PaymentIntentNextAction) *gateways.NextAction {
+	if a == nil {
+		return nil
+	}
+	switch {
+	case a.RedirectToURL != nil:
+		return link("redirect", a.RedirectToURL.URL, 0)
+	case a.KonbiniDisplayDetails != nil:
+		return link("voucher", a.KonbiniDisplayDetails.HostedVoucherURL, a.KonbiniDisplayDetails.ExpiresAt)
+	case a.DisplayBankTransferInstructions != nil:
+		return link("transfer", a.DisplayBankTransferInstructions.HostedInstructionsURL, 0)
+	case a.PromptPayDisplayQRCode != nil:
+		return link("qr", a.PromptPayDisplayQRCode.HostedInstructionsURL, 0)
+	case a.PayNowDisplayQRCode != nil:
+		return link("qr", a.PayNowDisplayQRCode.HostedInstructionsURL, 0)
+	case a.AlipayHandleRedirect != nil:
+		return link("redirect", a.AlipayHandleRedirect.URL, 0)
+	}
+	return nil
+}
+
+// link passes web addresses only: the buyer's browser is sent there.
+func link(kind, raw string, due int64) *gateways.NextAction {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil
+	}
+	a := &gateways.NextAction{Type: kind, URL: raw}
+	if due > 0 {
+		a.Due = time.Unix(due, 0).UTC().Format(time.RFC3339)
+	}
+	return a
+}
+
+// providerTime is Stripe's clock at the answer. A replayed answer is as old as its first send, which the header does not
+// tell, so it has no time.
+func providerTime(header http.Header) time.Time {
+	if header.Get("Idempotent-Replayed") == "true" {
+		return time.Time{}
+	}
+	at, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// word keeps a provider's code only when it looks like one: codes go into errors and logs, sentences never do.
+func word(s string) string {
+	if !codeShape.MatchString(s) {
+		return ""
+	}
+	return s
+}
+
+func requestID(s string) string {
+	if !requestIDShape.MatchString(s) {
+		return ""
+	}
+	return s
+}
