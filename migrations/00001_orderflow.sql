@@ -1,0 +1,468 @@
+-- +goose Up
+-- The whole model. Every rule about money or identity stands here once more as a named constraint, with its reason: Go may
+-- have a bug, a second process may race, a person may use psql. The database is the last guard.
+
+-- Log tables are append-only for everybody, the owner included; the application role has no UPDATE or DELETE on them either.
+-- +goose StatementBegin
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END $$;
+-- +goose StatementEnd
+
+CREATE TABLE api_keys (
+    key_id     text PRIMARY KEY,
+    client_id  text NOT NULL,
+    hash       bytea NOT NULL,
+    scopes     text[] NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    revoked_at timestamptz,
+    CONSTRAINT api_keys_hash_unique UNIQUE (hash),
+    CONSTRAINT api_keys_hash_is_sha256 CHECK (octet_length(hash) = 32),
+    CONSTRAINT api_keys_scopes_known CHECK (scopes <@ ARRAY['checkout', 'operate'] AND cardinality(scopes) > 0)
+);
+
+-- ---------------------------------------------------------------- the promise
+
+CREATE TABLE orders (
+    order_id          text PRIMARY KEY,
+    client_id         text NOT NULL,
+    status            text NOT NULL DEFAULT 'open',
+    version           bigint NOT NULL DEFAULT 1,
+    revision          integer NOT NULL DEFAULT 1,
+    currency          text NOT NULL,
+    currency_exponent smallint NOT NULL,
+    lines_minor       bigint NOT NULL,
+    adjustments_minor bigint NOT NULL,
+    total_minor       bigint NOT NULL,
+    buyer_ref         text NOT NULL,
+    policy            jsonb NOT NULL,
+    policy_version    integer NOT NULL,
+    expires_at        timestamptz NOT NULL,
+    work_seq          bigint NOT NULL DEFAULT 1,
+    done_seq          bigint NOT NULL DEFAULT 0,
+    work_at           timestamptz NOT NULL DEFAULT now(),
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    paid_at           timestamptz,
+    completed_at      timestamptz,
+    ended_at          timestamptz,
+    -- The id is the caller's; its length is bounded because it travels in URLs, workflow ids and logs.
+    CONSTRAINT orders_id_length CHECK (char_length(order_id) BETWEEN 1 AND 64),
+    CONSTRAINT orders_status_known CHECK (status IN ('open', 'paid', 'completed', 'canceled', 'expired')),
+    -- An amount without its exponent is not an amount: 80 is eighty yen or eighty cents.
+    CONSTRAINT orders_currency_is_iso CHECK (currency ~ '^[A-Z]{3}$'),
+    CONSTRAINT orders_exponent_sane CHECK (currency_exponent BETWEEN 0 AND 4),
+    -- What is charged is what the lines say: recomputed here as well as in Go.
+    CONSTRAINT orders_total_adds_up CHECK (lines_minor + adjustments_minor = total_minor),
+    CONSTRAINT orders_total_positive CHECK (total_minor > 0),
+    -- A status without its time, or a time without its status, means that a transaction wrote half of a transition.
+    CONSTRAINT orders_paid_has_time CHECK ((status IN ('paid', 'completed')) <= (paid_at IS NOT NULL)),
+    CONSTRAINT orders_completed_has_time CHECK ((status = 'completed') = (completed_at IS NOT NULL)),
+    CONSTRAINT orders_ended_has_time CHECK ((status IN ('canceled', 'expired')) <= (ended_at IS NOT NULL)),
+    -- Nothing can be marked done that was never asked for (rule 8).
+    CONSTRAINT orders_done_not_ahead CHECK (done_seq <= work_seq)
+);
+-- The sweep reads open work only; its cost follows unfinished orders, not all orders.
+CREATE INDEX orders_with_work ON orders (work_at) WHERE work_seq <> done_seq;
+CREATE INDEX orders_open_by_expiry ON orders (expires_at) WHERE status = 'open';
+CREATE INDEX orders_by_client ON orders (client_id, created_at);
+
+CREATE TABLE order_lines (
+    order_id          text NOT NULL REFERENCES orders,
+    line_no           integer NOT NULL,
+    sku               text NOT NULL,
+    name              text NOT NULL,
+    quantity          integer NOT NULL,
+    unit_amount_minor bigint NOT NULL,
+    amount_minor      bigint NOT NULL,
+    tax_rate          text NOT NULL,
+    action            text NOT NULL,
+    issuer            text NOT NULL,
+    PRIMARY KEY (order_id, line_no),
+    CONSTRAINT order_lines_quantity_positive CHECK (quantity > 0),
+    CONSTRAINT order_lines_amount_adds_up CHECK (amount_minor = unit_amount_minor * quantity),
+    CONSTRAINT order_lines_amount_not_negative CHECK (unit_amount_minor >= 0),
+    CONSTRAINT order_lines_action_known CHECK (action IN ('stock', 'grant', 'issue')),
+    -- Only an external issue has an issuer, and it always has one: otherwise nobody would know whom to ask.
+    CONSTRAINT order_lines_issuer_iff_issue CHECK ((action = 'issue') = (issuer <> ''))
+);
+
+CREATE TABLE order_adjustments (
+    order_id     text NOT NULL REFERENCES orders,
+    adj_no       integer NOT NULL,
+    kind         text NOT NULL,
+    amount_minor bigint NOT NULL,
+    PRIMARY KEY (order_id, adj_no),
+    CONSTRAINT order_adjustments_kind_known CHECK (kind IN ('discount', 'shipping', 'tax')),
+    CONSTRAINT order_adjustments_sign CHECK ((kind = 'discount') = (amount_minor < 0))
+);
+
+-- ---------------------------------------------------------------- what we asked
+
+CREATE TABLE payment_attempts (
+    attempt_id          text PRIMARY KEY,
+    order_id            text NOT NULL REFERENCES orders,
+    client_id           text NOT NULL,
+    caller_key          text NOT NULL,
+    gateway             text NOT NULL,
+    account             text NOT NULL,
+    environment         text NOT NULL,
+    merchant_reference  text NOT NULL,
+    provider_payment_id text NOT NULL DEFAULT '',
+    method_type         text NOT NULL,
+    currency            text NOT NULL,
+    amount_minor        bigint NOT NULL,
+    status              text NOT NULL DEFAULT 'created',
+    version             bigint NOT NULL DEFAULT 1,
+    code                text NOT NULL DEFAULT '',
+    close_reason        text NOT NULL DEFAULT '',
+    next_action         jsonb,
+    observed_seq        integer NOT NULL DEFAULT 0,
+    reflected_seq       integer NOT NULL DEFAULT 0,
+    checks              integer NOT NULL DEFAULT 0,
+    next_check_at       timestamptz,
+    created_at          timestamptz NOT NULL DEFAULT now(),
+    closed_at           timestamptz,
+    CONSTRAINT attempts_status_known CHECK (status IN ('created', 'sent', 'unknown', 'pending', 'succeeded', 'declined', 'closed')),
+    CONSTRAINT attempts_environment_known CHECK (environment IN ('test', 'live')),
+    CONSTRAINT attempts_amount_positive CHECK (amount_minor > 0),
+    CONSTRAINT attempts_closed_has_time CHECK ((status = 'closed') <= (closed_at IS NOT NULL)),
+    CONSTRAINT attempts_closed_has_reason CHECK ((closed_at IS NOT NULL) = (close_reason <> '')),
+    CONSTRAINT attempts_reflected_not_ahead CHECK (reflected_seq <= observed_seq),
+    -- The caller's key binds one-to-one to the attempt, for good: idempotency rows are pruned, this one never is (rule 10).
+    CONSTRAINT attempts_caller_key_unique UNIQUE (client_id, caller_key),
+    -- A reference names one attempt in the provider's books; two attempts under one reference could not be told apart.
+    CONSTRAINT attempts_reference_unique UNIQUE (gateway, account, environment, merchant_reference)
+);
+-- At most one attempt of an order may still be able to take money (rule 4).
+CREATE UNIQUE INDEX attempts_one_open_per_order ON payment_attempts (order_id) WHERE closed_at IS NULL;
+-- One provider payment belongs to one attempt: another order's approval cannot be used twice.
+CREATE UNIQUE INDEX attempts_provider_id_unique ON payment_attempts (gateway, account, environment, provider_payment_id)
+    WHERE provider_payment_id <> '';
+CREATE INDEX attempts_unreflected ON payment_attempts (order_id) WHERE observed_seq <> reflected_seq;
+CREATE INDEX attempts_to_check ON payment_attempts (next_check_at) WHERE next_check_at IS NOT NULL;
+CREATE INDEX attempts_by_order ON payment_attempts (order_id, created_at);
+
+-- What a provider confirmed. It exists also for money that fits no attempt; it is never dropped.
+CREATE TABLE payments (
+    payment_id          text PRIMARY KEY,
+    gateway             text NOT NULL,
+    account             text NOT NULL,
+    environment         text NOT NULL,
+    provider_payment_id text NOT NULL,
+    order_id            text REFERENCES orders,
+    attempt_id          text REFERENCES payment_attempts,
+    currency            text NOT NULL,
+    captured_minor      bigint NOT NULL,
+    refunded_minor      bigint NOT NULL DEFAULT 0,
+    matched             boolean NOT NULL,
+    version             bigint NOT NULL DEFAULT 1,
+    first_seen_at       timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT payments_identity_unique UNIQUE (gateway, account, environment, provider_payment_id),
+    CONSTRAINT payments_identity_present CHECK (provider_payment_id <> ''),
+    CONSTRAINT payments_environment_known CHECK (environment IN ('test', 'live')),
+    CONSTRAINT payments_captured_not_negative CHECK (captured_minor >= 0),
+    -- More can never go back than came in.
+    CONSTRAINT payments_refund_within_capture CHECK (refunded_minor BETWEEN 0 AND captured_minor),
+    -- Money that matched has an attempt, and the attempt has an order.
+    CONSTRAINT payments_matched_has_attempt CHECK (NOT matched OR (attempt_id IS NOT NULL AND order_id IS NOT NULL))
+);
+CREATE INDEX payments_by_order ON payments (order_id);
+-- One attempt causes at most one payment that counts (S1).
+CREATE UNIQUE INDEX payments_one_per_attempt ON payments (attempt_id) WHERE matched;
+
+-- ---------------------------------------------------------------- what is provided
+
+CREATE TABLE fulfillment_units (
+    unit_id       text PRIMARY KEY,
+    order_id      text NOT NULL,
+    line_no       integer NOT NULL,
+    ordinal       integer NOT NULL,
+    action        text NOT NULL,
+    revision      integer NOT NULL,
+    status        text NOT NULL DEFAULT 'planned',
+    version       bigint NOT NULL DEFAULT 1,
+    generation    integer NOT NULL DEFAULT 1,
+    code          text NOT NULL DEFAULT '',
+    next_check_at timestamptz,
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    issued_at     timestamptz,
+    FOREIGN KEY (order_id, line_no) REFERENCES order_lines,
+    -- The unit is the key of goods, never the attempt: two captures still give one ticket (S6).
+    CONSTRAINT units_identity_unique UNIQUE (order_id, line_no, ordinal, action, revision),
+    CONSTRAINT units_status_known CHECK (status IN ('planned', 'issuing', 'unknown', 'issued', 'refused', 'canceled', 'revoked')),
+    CONSTRAINT units_issued_has_time CHECK ((status IN ('issued', 'revoked')) = (issued_at IS NOT NULL))
+);
+CREATE INDEX units_unfinished ON fulfillment_units (order_id) WHERE status IN ('planned', 'issuing', 'unknown', 'refused');
+CREATE INDEX units_to_check ON fulfillment_units (next_check_at) WHERE next_check_at IS NOT NULL;
+
+-- One outside write is one row (rule 2). Rows that guard are never freed (rule 10).
+CREATE TABLE operations (
+    operation_id    text PRIMARY KEY,
+    order_id        text NOT NULL REFERENCES orders,
+    kind            text NOT NULL,
+    attempt_id      text REFERENCES payment_attempts,
+    unit_id         text REFERENCES fulfillment_units,
+    generation      integer NOT NULL DEFAULT 1,
+    sealed_request  bytea NOT NULL,
+    fingerprint     bytea NOT NULL,
+    sends           integer NOT NULL DEFAULT 0,
+    sent_at         timestamptz,
+    last_sent_at    timestamptz,
+    outcome         text NOT NULL DEFAULT '',
+    outcome_code    text NOT NULL DEFAULT '',
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    finished_at     timestamptz,
+    CONSTRAINT operations_kind_known CHECK (kind IN ('prepare', 'confirm', 'capture', 'void', 'cancel', 'refund', 'issue', 'revoke')),
+    CONSTRAINT operations_one_subject CHECK (num_nonnulls(attempt_id, unit_id) = 1),
+    -- A second row for the same write would be a second key for the same money or the same goods (rule 7).
+    CONSTRAINT operations_attempt_unique UNIQUE (attempt_id, kind, generation),
+    CONSTRAINT operations_unit_unique UNIQUE (unit_id, kind, generation),
+    CONSTRAINT operations_sent_has_times CHECK ((sends = 0) = (sent_at IS NULL) AND (sends = 0) = (last_sent_at IS NULL)),
+    CONSTRAINT operations_outcome_needs_send CHECK (outcome = '' OR sends > 0),
+    CONSTRAINT operations_finished_has_time CHECK ((outcome NOT IN ('', 'unknown')) = (finished_at IS NOT NULL))
+);
+CREATE INDEX operations_by_order ON operations (order_id);
+
+CREATE TABLE issuances (
+    issuance_id        text PRIMARY KEY,
+    unit_id            text NOT NULL REFERENCES fulfillment_units,
+    order_id           text NOT NULL,
+    operation_id       text REFERENCES operations,
+    issuer             text NOT NULL,
+    issuer_issuance_id text NOT NULL DEFAULT '',
+    sealed_reference   bytea,
+    source             text NOT NULL,
+    issued_at          timestamptz NOT NULL DEFAULT now(),
+    revoked_at         timestamptz,
+    CONSTRAINT issuances_source_known CHECK (source IN ('internal', 'issuer', 'operator'))
+);
+-- A unit has at most one issuance that is not revoked (S6).
+CREATE UNIQUE INDEX issuances_one_per_unit ON issuances (unit_id) WHERE revoked_at IS NULL;
+-- One issuance of an issuer serves one unit.
+CREATE UNIQUE INDEX issuances_issuer_id_unique ON issuances (issuer, issuer_issuance_id) WHERE issuer_issuance_id <> '';
+CREATE INDEX issuances_by_order ON issuances (order_id);
+
+CREATE TABLE stock (
+    sku      text PRIMARY KEY,
+    on_hand  bigint NOT NULL,
+    reserved bigint NOT NULL DEFAULT 0,
+    -- What is promised must be there: selling beyond it is refused when the order is made, not when it is packed.
+    CONSTRAINT stock_reserved_within_on_hand CHECK (reserved BETWEEN 0 AND on_hand)
+);
+
+-- Reserve once per line (ordinal 0), commit once per unit, release once per line.
+CREATE TABLE stock_movements (
+    order_id text NOT NULL,
+    line_no  integer NOT NULL,
+    ordinal  integer NOT NULL,
+    kind     text NOT NULL,
+    sku      text NOT NULL REFERENCES stock,
+    quantity bigint NOT NULL,
+    at       timestamptz NOT NULL DEFAULT now(),
+    FOREIGN KEY (order_id, line_no) REFERENCES order_lines,
+    CONSTRAINT stock_movements_once PRIMARY KEY (order_id, line_no, ordinal, kind),
+    CONSTRAINT stock_movements_kind_known CHECK (kind IN ('reserve', 'commit', 'release')),
+    CONSTRAINT stock_movements_shape CHECK (quantity > 0 AND (ordinal = 0) = (kind <> 'commit'))
+);
+
+CREATE TABLE grants (
+    unit_id    text PRIMARY KEY REFERENCES fulfillment_units, -- one grant per unit
+    order_id   text NOT NULL,
+    sku        text NOT NULL,
+    buyer_ref  text NOT NULL,
+    granted_at timestamptz NOT NULL DEFAULT now(),
+    revoked_at timestamptz
+);
+
+-- ---------------------------------------------------------------- what was said
+
+CREATE TABLE observations (
+    observation_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    order_id            text NOT NULL,
+    attempt_id          text REFERENCES payment_attempts,
+    unit_id             text REFERENCES fulfillment_units,
+    operation_id        text REFERENCES operations,
+    seq                 integer NOT NULL,
+    source              text NOT NULL,
+    outcome             text NOT NULL,
+    final               boolean NOT NULL DEFAULT false,
+    provider_status     text NOT NULL DEFAULT '',
+    gateway             text NOT NULL DEFAULT '',
+    account             text NOT NULL DEFAULT '',
+    environment         text NOT NULL DEFAULT '',
+    provider_payment_id text NOT NULL DEFAULT '',
+    merchant_reference  text NOT NULL DEFAULT '',
+    currency            text NOT NULL DEFAULT '',
+    amount_minor        bigint NOT NULL DEFAULT 0,
+    captured_minor      bigint NOT NULL DEFAULT 0,
+    refunded_minor      bigint NOT NULL DEFAULT 0,
+    code                text NOT NULL DEFAULT '',
+    request_id          text NOT NULL DEFAULT '',
+    read_version        bigint NOT NULL DEFAULT 0,
+    next_action         jsonb,
+    provider_time       timestamptz,
+    observed_at         timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT observations_one_subject CHECK (num_nonnulls(attempt_id, unit_id) = 1),
+    CONSTRAINT observations_source_known CHECK (source IN ('send', 'lookup', 'webhook', 'list', 'operator')),
+    CONSTRAINT observations_outcome_known CHECK (outcome IN ('succeeded', 'declined', 'pending', 'unknown', 'untouched', 'not_found',
+        'refused', 'prepared', 'issued', 'processing')),
+    CONSTRAINT observations_attempt_seq_unique UNIQUE (attempt_id, seq)
+);
+CREATE INDEX observations_by_order ON observations (order_id, observation_id);
+
+CREATE TABLE transitions (
+    transition_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    order_id       text NOT NULL,
+    subject_kind   text NOT NULL,
+    subject_id     text NOT NULL,
+    from_status    text NOT NULL,
+    to_status      text NOT NULL,
+    trigger        text NOT NULL,
+    observation_id bigint,
+    decision_id    text NOT NULL DEFAULT '',
+    at             timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX transitions_by_order ON transitions (order_id, transition_id);
+
+-- ---------------------------------------------------------------- what goes out
+
+CREATE TABLE outbox_events (
+    event_id     text PRIMARY KEY,
+    order_id     text NOT NULL REFERENCES orders,
+    seq          integer NOT NULL,
+    type         text NOT NULL,
+    business_key text NOT NULL,
+    payload      jsonb NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    -- One outside notice per business event, however often the step behind it ran (I6).
+    CONSTRAINT outbox_business_event_unique UNIQUE (order_id, business_key),
+    CONSTRAINT outbox_seq_unique UNIQUE (order_id, seq)
+);
+
+CREATE TABLE event_deliveries (
+    event_id     text NOT NULL REFERENCES outbox_events,
+    receiver     text NOT NULL,
+    order_id     text NOT NULL,
+    seq          integer NOT NULL,
+    status       text NOT NULL DEFAULT 'pending',
+    tries        integer NOT NULL DEFAULT 0,
+    next_try_at  timestamptz NOT NULL DEFAULT now(),
+    last_code    text NOT NULL DEFAULT '',
+    delivered_at timestamptz,
+    PRIMARY KEY (event_id, receiver),
+    CONSTRAINT deliveries_status_known CHECK (status IN ('pending', 'delivered', 'parked', 'skipped')),
+    CONSTRAINT deliveries_delivered_has_time CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
+);
+CREATE INDEX deliveries_due ON event_deliveries (next_try_at) WHERE status = 'pending';
+CREATE INDEX deliveries_open_by_order ON event_deliveries (order_id, receiver, seq) WHERE status IN ('pending', 'parked');
+
+-- ---------------------------------------------------------------- what comes in
+
+CREATE TABLE webhook_receipts (
+    receipt_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    gateway      text NOT NULL,
+    account      text NOT NULL,
+    environment  text NOT NULL,
+    event_id     text NOT NULL,
+    event_type   text NOT NULL,
+    reference    text NOT NULL DEFAULT '',
+    verified     boolean NOT NULL,
+    provider_at  timestamptz,
+    received_at  timestamptz NOT NULL DEFAULT now(),
+    processed_at timestamptz,
+    CONSTRAINT receipts_event_unique UNIQUE (gateway, account, environment, event_id)
+);
+
+CREATE TABLE idempotency_keys (
+    client_id       text NOT NULL,
+    operation       text NOT NULL,
+    key             text NOT NULL,
+    fingerprint     bytea NOT NULL,
+    subject_id      text NOT NULL,
+    lease_token     text NOT NULL,
+    lease_until     timestamptz NOT NULL,
+    http_status     integer,
+    sealed_response bytea,
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    completed_at    timestamptz,
+    CONSTRAINT idempotency_keys_scope PRIMARY KEY (client_id, operation, key), -- never without the caller in it
+    CONSTRAINT idempotency_keys_key_length CHECK (char_length(key) BETWEEN 1 AND 255),
+    CONSTRAINT idempotency_keys_completed_whole CHECK ((http_status IS NULL) = (completed_at IS NULL))
+);
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- ---------------------------------------------------------------- who decides
+
+CREATE TABLE reviews (
+    review_id       text PRIMARY KEY,
+    order_id        text,
+    subject_kind    text NOT NULL,
+    subject_id      text NOT NULL,
+    subject_version bigint NOT NULL,
+    reason          text NOT NULL,
+    code            text NOT NULL DEFAULT '',
+    status          text NOT NULL DEFAULT 'open',
+    version         bigint NOT NULL DEFAULT 1,
+    owner           text NOT NULL DEFAULT '',
+    opened_at       timestamptz NOT NULL DEFAULT now(),
+    next_check_at   timestamptz NOT NULL,
+    resolved_at     timestamptz,
+    resolved_by     text NOT NULL DEFAULT '',
+    CONSTRAINT reviews_status_known CHECK (status IN ('open', 'resolved')),
+    CONSTRAINT reviews_resolved_has_time CHECK ((status = 'resolved') = (resolved_at IS NOT NULL)),
+    CONSTRAINT reviews_resolved_has_cause CHECK ((status = 'resolved') = (resolved_by <> ''))
+);
+-- One open question per subject and reason: a repeat finds it instead of asking twice.
+CREATE UNIQUE INDEX reviews_one_open ON reviews (subject_kind, subject_id, reason) WHERE status = 'open';
+CREATE INDEX reviews_open_by_age ON reviews (opened_at) WHERE status = 'open';
+CREATE INDEX reviews_by_order ON reviews (order_id);
+
+CREATE TABLE review_decisions (
+    decision_id    text PRIMARY KEY, -- the same decision twice is one effect (A2)
+    review_id      text NOT NULL REFERENCES reviews,
+    review_version bigint NOT NULL,
+    order_id       text,
+    decision       text NOT NULL,
+    actor          text NOT NULL,
+    actor_claimed  boolean NOT NULL,
+    channel        text NOT NULL,
+    reason         text NOT NULL,
+    evidence       jsonb NOT NULL,
+    before         jsonb NOT NULL,
+    after          jsonb NOT NULL,
+    operation_id   text NOT NULL DEFAULT '',
+    at             timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT decisions_channel_known CHECK (channel IN ('api', 'page', 'command_line', 'temporal_update', 'temporal_signal')),
+    CONSTRAINT decisions_actor_present CHECK (actor <> '' AND reason <> ''),
+    -- Two different decisions on one version of a review: one wins, the other is told so.
+    CONSTRAINT decisions_one_per_version UNIQUE (review_id, review_version)
+);
+
+-- What was refused, and other acts that leave no row elsewhere.
+CREATE TABLE audit_log (
+    audit_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    order_id text,
+    actor    text NOT NULL,
+    channel  text NOT NULL,
+    act      text NOT NULL,
+    detail   jsonb NOT NULL,
+    at       timestamptz NOT NULL DEFAULT now()
+);
+
+-- One token bucket per provider account and purpose, so that all processes together keep one rate.
+CREATE TABLE rate_buckets (
+    bucket      text PRIMARY KEY,
+    tokens      integer NOT NULL,
+    refilled_at timestamptz NOT NULL,
+    CONSTRAINT rate_buckets_not_negative CHECK (tokens >= 0)
+);
+
+CREATE TRIGGER observations_append_only BEFORE UPDATE OR DELETE ON observations FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER transitions_append_only BEFORE UPDATE OR DELETE ON transitions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER review_decisions_append_only BEFORE UPDATE OR DELETE ON review_decisions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- +goose Down
+-- Migrations go forward only: money facts are not something to drop by a command.
+SELECT 1;

@@ -1,0 +1,363 @@
+package order
+
+// Apply is the transition rule: facts and one trigger in, the change out. It is pure and total: every combination of
+// states and triggers has an answer, and what is not allowed is Rejected with a reason instead of an error.
+//
+// The API, the workflow, webhooks, sweeps and operators all come through here, so none of them can do what another may not.
+func Apply(f Facts, t Trigger) Change {
+	switch t.Kind {
+	case AttemptOpened:
+		return f.attemptOpened()
+	case AttemptClaimed:
+		return f.attemptClaimed()
+	case PaymentObserved:
+		return f.paymentObserved(t.Payment)
+	case PaymentUnresolved:
+		return f.paymentUnresolved(t.Code)
+	case OrderLapsed:
+		return f.orderLapsed()
+	case UnitClaimed:
+		return f.unitClaimed()
+	case UnitProvided:
+		return f.unitProvided()
+	case IssuanceObserved:
+		return f.issuanceObserved(t.Issuance)
+	case IssuanceUnresolved:
+		return f.issuanceUnresolved(t.Code)
+	case FulfillmentChecked:
+		return f.fulfillmentChecked()
+	case DecisionMade:
+		return f.decided(t.Decision)
+	}
+	return rejected("unknown_trigger")
+}
+
+func rejected(why string) Change { return Change{Verdict: Rejected, Why: why} }
+
+func unchanged() Change { return Change{Verdict: Unchanged} }
+
+// move starts an applied change with one transition.
+func move(s SubjectKind, from, to Status) Change {
+	return Change{Verdict: Applied, Transitions: []Transition{{Subject: s, From: from, To: to}}}
+}
+
+// attemptOpened: facts.Attempt is the order's unclosed attempt, if there is one (rule 4).
+func (f Facts) attemptOpened() Change {
+	switch f.Order.Status {
+	case OrderPaid, OrderCompleted:
+		return rejected("already_paid")
+	case OrderExpired:
+		return rejected("order_expired")
+	case OrderCanceled:
+		return rejected("order_canceled")
+	}
+	if f.Attempt == nil {
+		return move(SubjectAttempt, "", AttemptCreated)
+	}
+	switch f.Attempt.Status {
+	case AttemptClosed:
+		return move(SubjectAttempt, "", AttemptCreated)
+	case AttemptSucceeded:
+		return rejected("already_paid") // captured, and about to be reflected
+	case AttemptPending:
+		return rejected("attempt_pending")
+	case AttemptDeclined:
+		return rejected("attempt_closing")
+	}
+	return rejected("attempt_unresolved")
+}
+
+func (f Facts) attemptClaimed() Change {
+	if f.Attempt == nil {
+		return rejected("no_attempt")
+	}
+	if f.Attempt.Status != AttemptCreated {
+		return rejected("already_claimed")
+	}
+	if f.Order.Status != OrderOpen {
+		return rejected("order_not_open")
+	}
+	return move(SubjectAttempt, AttemptCreated, AttemptSent)
+}
+
+func (f Facts) paymentObserved(p PaymentSeen) Change {
+	a := f.Attempt
+	if a == nil {
+		return rejected("no_attempt")
+	}
+	if why := f.misbound(p); why != "" {
+		return f.mismatch(p, why)
+	}
+	to, contradiction := attemptNext(a.Status, p)
+	if contradiction {
+		return Change{Verdict: Mismatch, Why: "contradiction", Open: []Opening{{Subject: SubjectAttempt, Reason: ReviewContradiction, Code: p.Code}}}
+	}
+	if to == a.Status {
+		return unchanged()
+	}
+	if p.ReadVersion != a.Version {
+		return Change{Verdict: Stale, Why: "version_moved"}
+	}
+	c := move(SubjectAttempt, a.Status, to)
+	switch to {
+	case AttemptSucceeded:
+		c = f.captured(c)
+	case AttemptDeclined, AttemptClosed:
+		c = f.notCaptured(c, p)
+	}
+	if a.Status == AttemptUnknown && to != AttemptUnknown {
+		c.Resolve = append(c.Resolve, ReviewConfirmUnknown)
+	}
+	return c
+}
+
+// misbound compares an answer with what was stored before the send: an answer is checked even when it should be the replay
+// of our own request (S4).
+func (f Facts) misbound(p PaymentSeen) string {
+	a := f.Attempt
+	switch p.Outcome {
+	case Succeeded, Pending, Declined, Untouched:
+	default:
+		return "" // no payment object in the answer
+	}
+	switch {
+	case p.Account != a.Account:
+		return "account_differs"
+	case a.ProviderPaymentID != "" && p.ProviderPaymentID != a.ProviderPaymentID:
+		return "payment_id_differs"
+	case p.ProviderPaymentID == "":
+		return "payment_id_missing"
+	case p.MerchantReference != a.MerchantReference:
+		return "reference_differs"
+	case p.Currency != a.Amount.Currency:
+		return "currency_differs"
+	case p.AmountMinor != a.Amount.Minor:
+		return "amount_differs"
+	case p.Outcome == Succeeded && p.CapturedMinor != a.Amount.Minor:
+		return "captured_amount_differs"
+	}
+	return ""
+}
+
+// mismatch never moves an order to paid. Money that is surely ours in the wrong amount is recorded all the same: a fact
+// is not dropped because it is unwelcome.
+func (f Facts) mismatch(p PaymentSeen, why string) Change {
+	c := Change{Verdict: Mismatch, Why: why, Open: []Opening{{Subject: SubjectAttempt, Reason: ReviewPaymentMismatch, Code: why}}}
+	if s := f.Attempt.Status; s == AttemptCreated || s == AttemptSent {
+		c.Transitions = []Transition{{Subject: SubjectAttempt, From: s, To: AttemptUnknown}}
+	}
+	switch why {
+	case "currency_differs", "amount_differs", "captured_amount_differs":
+		c.RecordMoney = p.CapturedMinor > 0
+	}
+	return c
+}
+
+// attemptNext is the attempt's graph. The second result reports an answer that contradicts a settled state.
+func attemptNext(from Status, p PaymentSeen) (to Status, contradiction bool) {
+	open := from == AttemptCreated || from == AttemptSent || from == AttemptUnknown
+	switch p.Outcome {
+	case Succeeded:
+		return AttemptSucceeded, false
+	case Declined, Refused:
+		if from == AttemptSucceeded {
+			return from, true
+		}
+		if from == AttemptClosed || p.Final {
+			return AttemptClosed, false
+		}
+		return AttemptDeclined, false
+	case Pending:
+		if from == AttemptSucceeded || from == AttemptClosed {
+			return from, true
+		}
+		return AttemptPending, false
+	case Untouched:
+		return from, from == AttemptSucceeded
+	case NotFound:
+		if p.Final && open && from != AttemptCreated {
+			return AttemptClosed, false
+		}
+	case Unknown:
+		if open {
+			return AttemptUnknown, false
+		}
+	}
+	return from, false
+}
+
+// captured: money is held. What it means depends on the promise.
+func (f Facts) captured(c Change) Change {
+	c.RecordMoney = true
+	switch f.Order.Status {
+	case OrderOpen:
+		c.Transitions = append(c.Transitions, Transition{Subject: SubjectOrder, From: OrderOpen, To: OrderPaid})
+		c.PlanUnits = true
+		c.Events = append(c.Events, EventOrderPaid)
+	case OrderPaid, OrderCompleted:
+		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewExtraPayment})
+	default: // expired, canceled
+		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewLatePayment})
+	}
+	return c
+}
+
+func (f Facts) notCaptured(c Change, p PaymentSeen) Change {
+	if c.To(SubjectAttempt) == AttemptClosed {
+		c.CloseReason = closeReason(f.Attempt.Status, p)
+	}
+	if f.Attempt.Status != AttemptDeclined && p.Outcome != NotFound {
+		c.Events = append(c.Events, EventPaymentDeclined)
+	}
+	if p.Outcome == Refused {
+		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: refusalReason(p.Code), Code: p.Code})
+	}
+	return c
+}
+
+func closeReason(from Status, p PaymentSeen) CloseReason {
+	switch {
+	case p.Outcome == NotFound:
+		return ClosedNeverSent
+	case p.Outcome == Refused:
+		return ClosedRefused
+	case from == AttemptDeclined || p.Code != "":
+		return ClosedDeclined
+	}
+	return ClosedCanceled
+}
+
+func (f Facts) paymentUnresolved(code string) Change {
+	if f.Attempt == nil {
+		return rejected("no_attempt")
+	}
+	c := Change{Verdict: Applied, Open: []Opening{{Subject: SubjectAttempt, Reason: ReviewConfirmUnknown, Code: code}}}
+	switch f.Attempt.Status {
+	case AttemptSent:
+		c.Transitions = []Transition{{Subject: SubjectAttempt, From: AttemptSent, To: AttemptUnknown}}
+	case AttemptUnknown:
+	case AttemptDeclined: // the cancel that should close it got no answer: nothing was captured, but it still could be
+		c.Open[0].Reason = ReviewRepeatedFailure
+	default:
+		return rejected("settled")
+	}
+	return c
+}
+
+// orderLapsed: facts.Attempt is the unclosed attempt. Stock is never released while an attempt is open (rule 4).
+func (f Facts) orderLapsed() Change {
+	if f.Order.Status != OrderOpen {
+		return rejected("not_open")
+	}
+	if f.Attempt != nil && f.Attempt.Status != AttemptClosed {
+		return rejected("attempt_open")
+	}
+	return move(SubjectOrder, OrderOpen, OrderExpired)
+}
+
+func (f Facts) unitClaimed() Change {
+	if f.Unit == nil {
+		return rejected("no_unit")
+	}
+	if f.Order.Status != OrderPaid {
+		return rejected("order_not_paid") // S7
+	}
+	if f.Unit.Status != UnitPlanned {
+		return rejected("already_claimed")
+	}
+	return move(SubjectUnit, UnitPlanned, UnitIssuing)
+}
+
+func (f Facts) unitProvided() Change {
+	if f.Unit == nil {
+		return rejected("no_unit")
+	}
+	if f.Unit.Status == UnitIssued {
+		return unchanged()
+	}
+	if f.Order.Status != OrderPaid {
+		return rejected("order_not_paid")
+	}
+	if f.Unit.Status != UnitPlanned {
+		return rejected("not_planned")
+	}
+	return move(SubjectUnit, UnitPlanned, UnitIssued)
+}
+
+func (f Facts) issuanceObserved(s IssuanceSeen) Change {
+	u := f.Unit
+	if u == nil {
+		return rejected("no_unit")
+	}
+	if (s.Outcome == Issued || s.Outcome == Processing) && s.OperationID != u.Operation {
+		c := Change{Verdict: Mismatch, Why: "operation_differs", Open: []Opening{{Subject: SubjectUnit, Reason: ReviewIssuanceMismatch}}}
+		if u.Status == UnitIssuing {
+			c.Transitions = []Transition{{Subject: SubjectUnit, From: UnitIssuing, To: UnitUnknown}}
+		}
+		return c
+	}
+	to, contradiction := unitNext(u.Status, s.Outcome)
+	if contradiction {
+		return Change{Verdict: Mismatch, Why: "contradiction", Open: []Opening{{Subject: SubjectUnit, Reason: ReviewContradiction, Code: s.Code}}}
+	}
+	if to == u.Status {
+		return unchanged()
+	}
+	c := move(SubjectUnit, u.Status, to)
+	switch to {
+	case UnitRefused:
+		c.Open = append(c.Open, Opening{Subject: SubjectUnit, Reason: ReviewIssuanceRefused, Code: s.Code})
+		c.Resolve = append(c.Resolve, ReviewIssuanceUnknown)
+	case UnitIssued:
+		c.Resolve = append(c.Resolve, ReviewIssuanceUnknown, ReviewIssuanceRefused)
+	}
+	return c
+}
+
+// unitNext is the unit's graph for an issuer's answers. "Not found" moves nothing: whether it may be sent again is the
+// operation's question, and the unit stays claimed.
+func unitNext(from Status, o Outcome) (to Status, contradiction bool) {
+	switch o {
+	case Issued:
+		if from == UnitCanceled || from == UnitRevoked {
+			return from, from == UnitCanceled
+		}
+		return UnitIssued, false
+	case Refused:
+		if from == UnitIssued {
+			return from, true
+		}
+		if from == UnitIssuing || from == UnitUnknown {
+			return UnitRefused, false
+		}
+	case Unknown:
+		if from == UnitIssuing {
+			return UnitUnknown, false
+		}
+	}
+	return from, false
+}
+
+func (f Facts) issuanceUnresolved(code string) Change {
+	if f.Unit == nil {
+		return rejected("no_unit")
+	}
+	c := Change{Verdict: Applied, Open: []Opening{{Subject: SubjectUnit, Reason: ReviewIssuanceUnknown, Code: code}}}
+	switch f.Unit.Status {
+	case UnitIssuing:
+		c.Transitions = []Transition{{Subject: SubjectUnit, From: UnitIssuing, To: UnitUnknown}}
+	case UnitUnknown:
+	default:
+		return rejected("settled")
+	}
+	return c
+}
+
+func (f Facts) fulfillmentChecked() Change {
+	if f.Order.Status != OrderPaid || f.UnitsOpen > 0 {
+		return unchanged()
+	}
+	c := move(SubjectOrder, OrderPaid, OrderCompleted)
+	c.Events = []EventType{EventOrderCompleted}
+	return c
+}

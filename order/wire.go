@@ -1,0 +1,56 @@
+package order
+
+// Names that processes share: starter, worker and the Temporal Web UI meet here, so that nothing but worker needs to import
+// the workflows.
+const (
+	TaskQueue = "orderflow"
+
+	WorkflowOrder = "OrderWorkflow"
+	WorkflowSweep = "SweepWorkflow"
+	WorkflowRelay = "RelayWorkflow"
+
+	ScheduleSweep = "orderflow-sweep"
+	ScheduleRelay = "orderflow-relay"
+
+	UpdateSubmitPayment = "submit_payment"
+	UpdateResolveReview = "resolve_review"
+	SignalDecision      = "review_decision"
+	SignalFactsChanged  = "facts_changed"
+	QueryState          = "state"
+
+	AttributeOrderStatus  = "OrderStatus"  // Keyword
+	AttributeReviewReason = "ReviewReason" // Keyword
+	AttributeReviewSince  = "ReviewSince"  // Datetime
+)
+
+// WorkflowID is the id of the order's workflow. Ids may hold any printable character; Temporal takes them as they are.
+func WorkflowID(id ID) string { return "order/" + string(id) }
+
+// SubmitUpdateID makes the update of one attempt idempotent: asking again attaches to the same answer.
+func SubmitUpdateID(id AttemptID) string { return "submit-" + string(id) }
+
+// SubmitPayment is the argument of the submit_payment update. The attempt row exists before the update is sent.
+type SubmitPayment struct {
+	AttemptID AttemptID `json:"attempt_id"`
+}
+
+// SubmitResult is its answer: the attempt's state at the first outcome. The HTTP answer is read from PostgreSQL.
+type SubmitResult struct {
+	AttemptID AttemptID `json:"attempt_id"`
+	Status    Status    `json:"status"`
+}
+
+// FactsChanged is the payload of the facts_changed signal: "look again". It never carries truth.
+type FactsChanged struct {
+	Source    string `json:"source"`    // "webhook", "sweep", "operator", "api"
+	Reference string `json:"reference"` // what the source knows it by, for a person reading the history
+}
+
+// DecisionResult is the answer to a decision at every door.
+type DecisionResult struct {
+	ReviewID   ReviewID `json:"review_id"`
+	DecisionID string   `json:"decision_id"`
+	Verdict    Verdict  `json:"verdict"` // applied or rejected
+	Why        string   `json:"why,omitempty"`
+	Replayed   bool     `json:"replayed,omitempty"` // the same decision had its effect before
+}
