@@ -15,23 +15,36 @@ import (
 const redacted = "[redacted]"
 
 // Value is a secret string. Its zero value is an absent secret, which equals nothing, not even itself (see Equal).
-type Value struct{ plain string }
+//
+// The text sits behind a pointer because fmt calls no methods on unexported fields: a struct with a Value in one, printed
+// with %v, shows an address instead of the text.
+type Value struct{ plain *string }
 
-// New wraps a plain text.
-func New(plain string) Value { return Value{plain} }
+// New wraps a plain text. An empty one gives the zero value.
+func New(plain string) Value {
+	if plain == "" {
+		return Value{}
+	}
+	return Value{&plain}
+}
 
 // Reveal returns the plain text. Call it only where the secret leaves the process for the party that owns it.
-func (v Value) Reveal() string { return v.plain }
+func (v Value) Reveal() string {
+	if v.plain == nil {
+		return ""
+	}
+	return *v.plain
+}
 
 // IsZero reports that there is no secret here.
-func (v Value) IsZero() bool { return v.plain == "" }
+func (v Value) IsZero() bool { return v.plain == nil }
 
 // Equal compares in constant time. An absent secret on either side is never equal: "none" must not match "none".
 func (v Value) Equal(plain string) bool {
-	if v.plain == "" || plain == "" {
+	if v.plain == nil || plain == "" {
 		return false
 	}
-	a, b := sha256.Sum256([]byte(v.plain)), sha256.Sum256([]byte(plain))
+	a, b := sha256.Sum256([]byte(*v.plain)), sha256.Sum256([]byte(plain))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
@@ -53,6 +66,6 @@ func (v *Value) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		return errors.New("the secret is empty: set it, or leave the variable out")
 	}
-	v.plain = string(b)
+	*v = New(string(b))
 	return nil
 }
