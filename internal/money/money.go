@@ -49,9 +49,8 @@ func New(minor int64, code Currency) (Amount, error) {
 	return Amount{Minor: minor, Currency: code}, nil
 }
 
-// Parse reads a decimal text in main units, "80.50", exactly. It refuses signs other than a leading minus, exponents,
-// separators, and any digit below the minor unit, even a zero beyond it is accepted only when it is zero
-// ("80.500" THB is 80.50; "80.505" THB is refused).
+// Parse reads a decimal text in main units, "80.50", exactly. It refuses every sign but a leading minus, exponents,
+// separators, and any digit below the minor unit that is not zero ("80.500" THB is 80.50; "80.505" THB is refused).
 func Parse(decimal string, code Currency) (Amount, error) {
 	exp, err := code.Exponent()
 	if err != nil {
