@@ -1,0 +1,131 @@
+package gatewaytest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/gateways"
+	"orderflow/internal/fault"
+)
+
+func capabilitiesMatch(t *testing.T, h Harness) {
+	b := setup(t, h)
+	_, cancels := b.gw.(gateways.Canceler)
+	require.Equal(t, b.caps.CanCancel, cancels)
+	require.Positive(t, b.caps.SendTimeout)
+	require.NotEmpty(t, b.caps.Methods)
+	require.GreaterOrEqual(t, b.caps.NotFoundFinalAfter, b.caps.NotFoundFinalAfter*0, "never negative")
+	require.NotEmpty(t, b.gw.Account().Gateway)
+	require.NotEmpty(t, b.gw.Account().Name)
+	require.Contains(t, []gateways.Environment{gateways.Test, gateways.Live}, b.gw.Account().Environment)
+
+	planned, err := b.gw.Plan(b.Payment(t, reference(), standard(h)))
+	require.NoError(t, err)
+	var kinds []gateways.Kind
+	for _, p := range planned {
+		kinds = append(kinds, p.Kind)
+		require.NotEmpty(t, p.Request)
+	}
+	if b.caps.Prepares {
+		require.Equal(t, []gateways.Kind{gateways.Prepare, gateways.Confirm}, kinds, "in sending order")
+	} else {
+		require.Equal(t, []gateways.Kind{gateways.Confirm}, kinds)
+	}
+
+	b.caps.RepeatSafeFor["x"] = 1
+	require.NotContains(t, b.gw.Capabilities().RepeatSafeFor, gateways.Kind("x"), "capabilities are copies")
+}
+
+func confirmCaptures(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepared(t)
+	b.charged(t, a, 0)
+	o, err := b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+	b.charged(t, a, 1)
+	o, err = b.lookup(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+}
+
+func declineIsObserved(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepare(t, b.plan(t, b.Declined(t, reference(), standard(h))))
+	o, err := b.confirm(t.Context(), a)
+	require.NoError(t, err, "a decline is a decoded answer")
+	for range 2 {
+		require.Equal(t, gateways.Declined, o.Outcome)
+		require.NotEmpty(t, o.DeclineCode)
+		require.Zero(t, o.CapturedMinor)
+		require.Equal(t, a.payment.MerchantReference, o.MerchantReference)
+		require.Equal(t, a.payment.Amount.Minor, o.AmountMinor)
+		require.Equal(t, a.payment.Amount.Currency, o.Currency)
+		require.Equal(t, !b.caps.DeclineLeavesOpen, o.Final)
+		o, err = b.lookup(t.Context(), a)
+		require.NoError(t, err)
+	}
+	b.charged(t, a, 0)
+}
+
+func cancelCloses(t *testing.T, h Harness) {
+	b := setup(t, h)
+	c, ok := b.gw.(gateways.Canceler)
+	if !ok {
+		t.Skip("the gateway has no cancel")
+	}
+	open := b.prepare(t, b.plan(t, b.Declined(t, reference(), standard(h))))
+	_, err := b.confirm(t.Context(), open)
+	require.NoError(t, err)
+	fresh, captured := b.prepared(t), b.prepared(t)
+	_, err = b.confirm(t.Context(), captured)
+	require.NoError(t, err)
+
+	for _, a := range []*attempt{open, fresh} {
+		planned, err := c.PlanCancel(a.id)
+		require.NoError(t, err)
+		require.Equal(t, gateways.Cancel, planned.Kind)
+		a.planned[gateways.Cancel] = planned.Request
+		o, err := b.gw.Send(t.Context(), gateways.Cancel, a.operation(gateways.Cancel))
+		require.NoError(t, err)
+		require.Equal(t, gateways.Declined, o.Outcome)
+		require.True(t, o.Final, "nothing can be captured any more")
+		o, err = b.lookup(t.Context(), a)
+		require.NoError(t, err)
+		require.True(t, o.Final)
+		b.charged(t, a, 0)
+	}
+
+	op := fresh.operation(gateways.Confirm)
+	op.Key += "-after-cancel"
+	o, err := b.gw.Send(t.Context(), gateways.Confirm, op)
+	if err == nil {
+		require.NotEqual(t, gateways.Succeeded, o.Outcome)
+	}
+	b.charged(t, fresh, 0)
+
+	planned, err := c.PlanCancel(captured.id)
+	require.NoError(t, err)
+	captured.planned[gateways.Cancel] = planned.Request
+	o, err = b.gw.Send(t.Context(), gateways.Cancel, captured.operation(gateways.Cancel))
+	if err != nil {
+		class(t, err, fault.Conflict)
+	} else {
+		require.False(t, o.Final, "a paid payment is never closed as if nothing was captured")
+	}
+	o, err = b.lookup(t.Context(), captured)
+	require.NoError(t, err)
+	b.paid(t, captured, o)
+}
+
+func absentIsNotFound(t *testing.T, h Harness) {
+	b := setup(t, h)
+	o, err := b.gw.Lookup(t.Context(), gateways.Query{
+		MerchantReference: reference(), Currency: standard(h).Currency,
+	})
+	require.NoError(t, err, "not found is an observation")
+	require.Equal(t, gateways.NotFound, o.Outcome)
+	require.False(t, o.Final, "NotFoundFinalAfter decides that, not the answer")
+	require.Equal(t, b.gw.Account(), o.Account)
+}

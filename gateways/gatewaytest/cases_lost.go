@@ -1,0 +1,241 @@
+package gatewaytest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/gateways"
+	"orderflow/internal/fault"
+)
+
+func sameTwice(t *testing.T, h Harness) {
+	b := setup(t, h)
+	b.guarded(t, gateways.Confirm)
+	a := b.prepared(t)
+	first, err := b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	// The second send comes from another process after a restart.
+	b.gw = b.Open(t, nil)
+	second, err := b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, first)
+	b.paid(t, a, second)
+	b.charged(t, a, 1)
+}
+
+func samePrepareTwice(t *testing.T, h Harness) {
+	b := setup(t, h)
+	if !b.caps.Prepares {
+		t.Skip("the gateway prepares nothing")
+	}
+	b.guarded(t, gateways.Prepare)
+	a := b.prepared(t)
+	id := a.id
+	b.gw = b.Open(t, nil)
+	b.prepare(t, a)
+	require.Equal(t, id, a.id)
+	b.charged(t, a, 0)
+}
+
+func answerLostThenLookup(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepared(t)
+	b.Arm(t, Fault{Kind: LoseAnswer, On: gateways.Confirm})
+	_, err := b.confirm(t.Context(), a)
+	class(t, err, fault.Unknown)
+	b.charged(t, a, 1)
+	o, err := b.lookup(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+
+	// The same when even the id was never learnt.
+	byReference := &attempt{payment: a.payment}
+	o, err = b.lookup(t.Context(), byReference)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+	require.Len(t, writesOf(b.Writes(t), gateways.Confirm), 1, "a lookup never writes, a send writes once")
+}
+
+func answerLostThenRepeat(t *testing.T, h Harness) {
+	b := setup(t, h)
+	b.guarded(t, gateways.Confirm)
+	a := b.prepared(t)
+	b.Arm(t, Fault{Kind: LoseAnswer, On: gateways.Confirm, Times: 2})
+	for range 2 {
+		_, err := b.confirm(t.Context(), a)
+		class(t, err, fault.Unknown)
+	}
+	o, err := b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+	b.charged(t, a, 1)
+	require.Len(t, writesOf(b.Writes(t), gateways.Confirm), 3, "one send is one request: nothing below repeats by itself")
+}
+
+func cutBefore(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepared(t)
+	b.Arm(t, Fault{Kind: CutBefore, On: gateways.Confirm})
+	_, err := b.confirm(t.Context(), a)
+	class(t, err, fault.Unknown)
+	b.charged(t, a, 0)
+	require.Len(t, writesOf(b.Writes(t), gateways.Confirm), 1, "one send is one request")
+	o, err := b.lookup(t.Context(), a)
+	require.NoError(t, err)
+	require.Contains(t, []gateways.Outcome{gateways.Untouched, gateways.NotFound, gateways.Pending}, o.Outcome)
+	require.False(t, o.Final)
+	if b.caps.RepeatSafeFor[gateways.Confirm] <= 0 {
+		return
+	}
+	o, err = b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+	b.charged(t, a, 1)
+}
+
+func lateEffect(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepared(t)
+	await := b.Arm(t, Fault{Kind: Slow, On: gateways.Confirm, Delay: 400 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_ = await(ctx, 1)
+		cancel()
+	}()
+	_, err := b.confirm(ctx, a)
+	cancel()
+	class(t, err, fault.Unknown)
+	eventually(t, "the effect happens after the caller left", func() bool {
+		return len(b.Captures(t, a.payment.MerchantReference)) == 1
+	})
+	o, err := b.lookup(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+}
+
+func inFlight(t *testing.T, h Harness) {
+	b := setup(t, h)
+	b.guarded(t, gateways.Confirm)
+	a := b.prepared(t)
+	await := b.Arm(t, Fault{Kind: Slow, On: gateways.Confirm, Delay: 2 * time.Second})
+	type result struct {
+		o   gateways.Observation
+		err error
+	}
+	first := make(chan result, 1)
+	op := a.operation(gateways.Confirm)
+	go func() {
+		o, err := b.gw.Send(t.Context(), gateways.Confirm, op)
+		first <- result{o, err}
+	}()
+	require.NoError(t, await(t.Context(), 1))
+	_, err := b.gw.Send(t.Context(), gateways.Confirm, op)
+	class(t, err, fault.InProgress)
+	r := <-first
+	require.NoError(t, r.err)
+	o, err := b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, r.o)
+	b.paid(t, a, o)
+	b.charged(t, a, 1)
+}
+
+func storedError(t *testing.T, h Harness) {
+	for _, effect := range []bool{true, false} {
+		b := setup(t, h)
+		a := b.prepared(t)
+		b.Arm(t, Fault{Kind: Stored, On: gateways.Confirm, Effect: effect})
+		_, err := b.confirm(t.Context(), a)
+		class(t, err, fault.Unknown)
+		if h.ReplaysErrors {
+			_, err = b.confirm(t.Context(), a)
+			class(t, err, fault.Unknown)
+		}
+		o, err := b.lookup(t.Context(), a)
+		require.NoError(t, err)
+		if effect {
+			b.paid(t, a, o)
+			b.charged(t, a, 1)
+		} else {
+			require.NotEqual(t, gateways.Succeeded, o.Outcome)
+			require.False(t, o.Final)
+			b.charged(t, a, 0)
+		}
+	}
+}
+
+func busy(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepared(t)
+	b.Arm(t, Fault{Kind: Busy, On: gateways.Confirm, RetryAfter: 7 * time.Second})
+	_, err := b.confirm(t.Context(), a)
+	f := class(t, err, fault.Transient)
+	require.Equal(t, fault.GatewayRateLimited, f.Code)
+	require.Equal(t, 7*time.Second, f.RetryAfter)
+	b.charged(t, a, 0)
+	o, err := b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+
+	b.Arm(t, Fault{Kind: Busy, On: Lookup, RetryAfter: 3 * time.Second})
+	_, err = b.lookup(t.Context(), a)
+	f = class(t, err, fault.Transient)
+	require.Equal(t, 3*time.Second, f.RetryAfter)
+}
+
+func cancelledContext(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepared(t)
+	await := b.Arm(t, Fault{Kind: Hang, On: gateways.Confirm})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_ = await(ctx, 1)
+		cancel()
+	}()
+	_, err := b.confirm(ctx, a)
+	cancel()
+	class(t, err, fault.Unknown)
+	require.ErrorIs(t, err, context.Canceled)
+	o, err := b.lookup(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+
+	await = b.Arm(t, Fault{Kind: Hang, On: Lookup})
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_ = await(ctx, 1)
+		cancel()
+	}()
+	_, err = b.lookup(ctx, a)
+	class(t, err, fault.Transient)
+}
+
+func timeout(t *testing.T, h Harness) {
+	b := setup(t, h)
+	a := b.prepared(t)
+	b.gw = b.Open(t, func(s *gateways.Settings) { s.Timeout = 300 * time.Millisecond })
+	require.Equal(t, 300*time.Millisecond, b.gw.Capabilities().SendTimeout)
+	b.Arm(t, Fault{Kind: Hang, On: gateways.Confirm})
+	begun := time.Now()
+	_, err := b.confirm(t.Context(), a)
+	class(t, err, fault.Unknown)
+	require.Less(t, time.Since(begun), 5*time.Second, "the gateway bounds its own time")
+	b.gw = b.Open(t, nil)
+	o, err := b.lookup(t.Context(), a)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+}
+
+func writesOf(all []Write, kind gateways.Kind) []Write {
+	var out []Write
+	for _, w := range all {
+		if w.Kind == kind {
+			out = append(out, w)
+		}
+	}
+	return out
+}
