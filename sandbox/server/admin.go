@@ -1,0 +1,94 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"orderflow/sandbox/faults"
+	"orderflow/sandbox/stripesim"
+)
+
+func (s *Server) adminRoutes(mux *http.ServeMux) {
+	admin := s.faults.Handler()
+	mux.Handle("/admin/faults", admin)
+	mux.Handle("/admin/faults/", admin)
+	mux.Handle("/admin/latency", admin)
+	mux.HandleFunc("POST /admin/reset", func(w http.ResponseWriter, _ *http.Request) {
+		s.Reset()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /admin/books/stripe", s.stripeBooks)
+	mux.HandleFunc("GET /admin/stripe/settings", func(w http.ResponseWriter, _ *http.Request) { s.stripeSettings().Write(w) })
+	mux.HandleFunc("POST /admin/stripe/settings", s.setStripe)
+	mux.HandleFunc("POST /admin/stripe/prune", func(w http.ResponseWriter, _ *http.Request) {
+		faults.JSON(http.StatusOK, map[string]int{"pruned": s.stripe.PruneKeys()}).Write(w)
+	})
+}
+
+func refuse(w http.ResponseWriter, status int, sentence string) {
+	faults.JSON(status, map[string]string{"error": sentence}).Write(w)
+}
+
+// decode reads one JSON object strictly and answers by itself when it cannot.
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		refuse(w, http.StatusBadRequest, "the body must be one JSON object: "+err.Error())
+		return false
+	}
+	return true
+}
+
+// span is a duration as JSON text.
+type span time.Duration
+
+// MarshalText writes "1m30s".
+func (d span) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads "1m30s".
+func (d *span) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	*d = span(v)
+	return err
+}
+
+func (s *Server) stripeBooks(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	faults.JSON(http.StatusOK, s.stripe.Books(stripesim.Filter{
+		Account: q.Get("account"), Intent: q.Get("intent"), MerchantReference: q.Get("merchant_reference"),
+		Key: q.Get("key"), PathSuffix: q.Get("path_suffix"), CapturedOnly: q.Get("captured_only") == "true",
+	})).Write(w)
+}
+
+type stripeSettings struct {
+	KeyTTL    *span `json:"key_ttl,omitempty"`
+	SearchLag *span `json:"search_lag,omitempty"`
+	Minimums  *bool `json:"minimums,omitempty"`
+}
+
+func (s *Server) stripeSettings() faults.Answer {
+	have := s.stripe.Settings()
+	ttl, lag := span(have.KeyTTL), span(have.SearchLag)
+	return faults.JSON(http.StatusOK, stripeSettings{KeyTTL: &ttl, SearchLag: &lag, Minimums: &have.Minimums})
+}
+
+func (s *Server) setStripe(w http.ResponseWriter, r *http.Request) {
+	var in stripeSettings
+	if !decode(w, r, &in) {
+		return
+	}
+	s.stripe.Configure(func(set *stripesim.Settings) {
+		if in.KeyTTL != nil {
+			set.KeyTTL = time.Duration(*in.KeyTTL)
+		}
+		if in.SearchLag != nil {
+			set.SearchLag = time.Duration(*in.SearchLag)
+		}
+		if in.Minimums != nil {
+			set.Minimums = *in.Minimums
+		}
+	})
+	s.stripeSettings().Write(w)
+}

@@ -1,0 +1,93 @@
+package stripesim
+
+import "strings"
+
+// method is a test payment method. The zero value charges.
+type method struct {
+	brand     string
+	decline   *decline
+	challenge bool // the buyer has to authenticate first
+}
+
+// declines are Stripe's test declines by the end of the payment method's name.
+func declineOf(suffix string) (decline, bool) {
+	switch suffix {
+	case "":
+		return cardDeclined("generic_decline"), true
+	case "InsufficientFunds":
+		return decline{"card_declined", "insufficient_funds", "Your card has insufficient funds."}, true
+	case "LostCard":
+		return cardDeclined("lost_card"), true
+	case "StolenCard":
+		return cardDeclined("stolen_card"), true
+	case "Fraudulent":
+		return cardDeclined("fraudulent"), true
+	case "VelocityLimitExceeded":
+		return cardDeclined("card_velocity_exceeded"), true
+	case "DuplicateTransaction":
+		return cardDeclined("duplicate_transaction"), true
+	case "ExpiredCard":
+		return decline{"expired_card", "expired_card", "Your card has expired."}, true
+	case "IncorrectCvc":
+		return decline{"incorrect_cvc", "incorrect_cvc", "Your card's security code is incorrect."}, true
+	case "ProcessingError":
+		return decline{"processing_error", "processing_error", "An error occurred while processing your card. Try again in a little bit."}, true
+	case "IssuerNotAvailable":
+		return cardDeclined("issuer_not_available"), true
+	}
+	return decline{}, false
+}
+
+// lookupMethod knows pm_card_<brand>, pm_card_[<brand>_]chargeDeclined<Why> and the 3-D Secure ones. A name may be made
+// unique with a "__" and anything behind it, so that a test can tell its payments apart.
+func lookupMethod(id string) (method, bool) {
+	id, _, _ = strings.Cut(id, "__")
+	name, ok := strings.CutPrefix(id, "pm_card_")
+	if !ok {
+		return method{}, false
+	}
+	brand := "visa"
+	for _, b := range []string{"visa", "mastercard", "amex", "jcb", "unionpay", "discover", "diners"} {
+		if name == b {
+			return method{brand: b}, true
+		}
+		if rest, has := strings.CutPrefix(name, b+"_"); has {
+			brand, name = b, rest
+			break
+		}
+	}
+	switch name {
+	case "debit", "prepaid":
+		return method{brand: brand}, true
+	case "threeDSecure2Required", "threeDSecureRequired", "authenticationRequired":
+		return method{brand: brand, challenge: true}, true
+	case "radarBlock":
+		d := cardDeclined("fraudulent")
+		return method{brand: brand, decline: &d}, true
+	}
+	if why, has := strings.CutPrefix(name, "chargeDeclined"); has {
+		if d, known := declineOf(why); known {
+			return method{brand: brand, decline: &d}, true
+		}
+	}
+	return method{}, false
+}
+
+type methodView struct {
+	ID     string `json:"id"`
+	Object string `json:"object"`
+	Type   string `json:"type"`
+	Card   struct {
+		Brand string `json:"brand"`
+	} `json:"card"`
+}
+
+func viewMethod(id string) *methodView {
+	if id == "" {
+		return nil
+	}
+	m, _ := lookupMethod(id)
+	v := &methodView{ID: id, Object: "payment_method", Type: "card"}
+	v.Card.Brand = m.brand
+	return v
+}
