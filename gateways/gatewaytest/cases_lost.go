@@ -116,29 +116,30 @@ func lateEffect(t *testing.T, h Harness) {
 	b.paid(t, a, o)
 }
 
+// inFlight: both sends are held back, so whichever claims the key first is still running when the other one arrives.
 func inFlight(t *testing.T, h Harness) {
 	b := setup(t, h)
 	b.guarded(t, gateways.Confirm)
 	a := b.prepared(t)
-	await := b.Arm(t, Fault{Kind: Slow, On: gateways.Confirm, Delay: 2 * time.Second})
+	b.Arm(t, Fault{Kind: Slow, On: gateways.Confirm, Delay: time.Second, Times: 2})
 	type result struct {
 		o   gateways.Observation
 		err error
 	}
-	first := make(chan result, 1)
+	results := make(chan result, 2)
 	op := a.operation(gateways.Confirm)
-	go func() {
-		o, err := b.gw.Send(t.Context(), gateways.Confirm, op)
-		first <- result{o, err}
-	}()
-	require.NoError(t, await(t.Context(), 1))
-	_, err := b.gw.Send(t.Context(), gateways.Confirm, op)
-	class(t, err, fault.InProgress)
-	r := <-first
-	require.NoError(t, r.err)
+	for range 2 {
+		go func() {
+			o, err := b.gw.Send(t.Context(), gateways.Confirm, op)
+			results <- result{o, err}
+		}()
+	}
+	loser, winner := <-results, <-results
+	class(t, loser.err, fault.InProgress)
+	require.NoError(t, winner.err)
+	b.paid(t, a, winner.o)
 	o, err := b.confirm(t.Context(), a)
 	require.NoError(t, err)
-	b.paid(t, a, r.o)
 	b.paid(t, a, o)
 	b.charged(t, a, 1)
 }

@@ -91,6 +91,7 @@ func (b bench) guarded(t *testing.T, kind gateways.Kind) {
 type attempt struct {
 	payment gateways.Payment
 	planned map[gateways.Kind][]byte
+	keys    string // what its stored keys begin with
 	id      string // learnt from Prepare or Confirm
 }
 
@@ -110,7 +111,7 @@ func (b bench) plan(t *testing.T, p gateways.Payment) *attempt {
 	t.Helper()
 	planned, err := b.gw.Plan(p)
 	require.NoError(t, err)
-	a := &attempt{payment: p, planned: map[gateways.Kind][]byte{}}
+	a := &attempt{payment: p, keys: "key-" + reference(), planned: map[gateways.Kind][]byte{}}
 	for _, w := range planned {
 		a.planned[w.Kind] = w.Request
 	}
@@ -139,7 +140,7 @@ func (b bench) prepare(t *testing.T, a *attempt) *attempt {
 }
 
 func (a *attempt) operation(kind gateways.Kind) gateways.Operation {
-	op := gateways.Operation{Key: "key-" + a.payment.MerchantReference + "-" + string(kind), Request: a.planned[kind]}
+	op := gateways.Operation{Key: a.keys + "-" + string(kind), Request: a.planned[kind]}
 	if kind != gateways.Prepare {
 		op.ProviderPaymentID = a.id
 	}

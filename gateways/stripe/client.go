@@ -33,6 +33,7 @@ var (
 type client struct {
 	backend stripego.Backend
 	key     secret.Value
+	idle    func() // closes kept connections
 }
 
 func newClient(base string, key secret.Value, timeout time.Duration) *client {
@@ -49,7 +50,8 @@ func newClient(base string, key secret.Value, timeout time.Duration) *client {
 		DisableCompression:    true, // a small compressed answer cannot become a large one
 	}
 	return &client{
-		key: key,
+		key:  key,
+		idle: inner.CloseIdleConnections,
 		backend: stripego.GetBackendWithConfig(stripego.APIBackend, &stripego.BackendConfig{
 			URL: stripego.String(base),
 			HTTPClient: &http.Client{
