@@ -1,6 +1,7 @@
 // Package issuers is the seam to external issuers of goods (tickets, vouchers, labels) and its HTTP implementation.
 //
-// It must not know orders beyond opaque ids, storage or Temporal. It may import internal/fault and internal/secret.
+// It must not know orders beyond opaque ids, storage or Temporal. It may import internal/fault, internal/secret and
+// internal/cleantext.
 package issuers
 
 import (
@@ -17,6 +18,7 @@ const (
 	Processing Outcome = "processing"
 	NotFound   Outcome = "not_found" // final only by Capabilities.NotFoundFinalAfter
 	Refused    Outcome = "refused"   // definite: nothing was issued
+	Revoked    Outcome = "revoked"   // it was issued and is taken back
 )
 
 // Capabilities say what an issuer guards by itself. An issuer with neither Idempotent nor Lookup is opaque: a request is
