@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/issuersim"
+	"orderflow/sandbox/receiver"
 	"orderflow/sandbox/stripesim"
 )
 
@@ -19,6 +21,10 @@ func (s *Server) adminRoutes(mux *http.ServeMux) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("GET /admin/books/stripe", s.stripeBooks)
+	mux.HandleFunc("GET /admin/books/issuers", s.issuerBooks)
+	mux.HandleFunc("GET /admin/books/receiver", s.receiverBooks)
+	mux.HandleFunc("GET /admin/issuers/settings", func(w http.ResponseWriter, _ *http.Request) { s.issuerSettings().Write(w) })
+	mux.HandleFunc("POST /admin/issuers/settings", s.setIssuers)
 	mux.HandleFunc("GET /admin/stripe/settings", func(w http.ResponseWriter, _ *http.Request) { s.stripeSettings().Write(w) })
 	mux.HandleFunc("POST /admin/stripe/settings", s.setStripe)
 	mux.HandleFunc("POST /admin/stripe/prune", func(w http.ResponseWriter, _ *http.Request) {
@@ -91,4 +97,39 @@ func (s *Server) setStripe(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	s.stripeSettings().Write(w)
+}
+
+func (s *Server) issuerBooks(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	faults.JSON(http.StatusOK, s.issuers.Books(issuersim.Filter{
+		Kind: issuersim.Kind(q.Get("kind")), OrderID: q.Get("order_id"), UnitID: q.Get("unit_id"),
+		OperationID: q.Get("operation_id"), SKU: q.Get("sku"), LiveOnly: q.Get("live_only") == "true",
+	})).Write(w)
+}
+
+func (s *Server) receiverBooks(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	faults.JSON(http.StatusOK, s.receiver.Books(receiver.Filter{
+		OrderID: q.Get("order_id"), ID: q.Get("id"), Type: q.Get("type"),
+	})).Write(w)
+}
+
+type issuerSettings struct {
+	LookupLag *span `json:"lookup_lag,omitempty"`
+}
+
+func (s *Server) issuerSettings() faults.Answer {
+	lag := span(s.issuers.LookupLag())
+	return faults.JSON(http.StatusOK, issuerSettings{LookupLag: &lag})
+}
+
+func (s *Server) setIssuers(w http.ResponseWriter, r *http.Request) {
+	var in issuerSettings
+	if !decode(w, r, &in) {
+		return
+	}
+	if in.LookupLag != nil {
+		s.issuers.SetLookupLag(time.Duration(*in.LookupLag))
+	}
+	s.issuerSettings().Write(w)
 }

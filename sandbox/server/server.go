@@ -17,6 +17,8 @@ import (
 
 	"orderflow/internal/secret"
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/issuersim"
+	"orderflow/sandbox/receiver"
 	"orderflow/sandbox/stripesim"
 )
 
@@ -31,20 +33,23 @@ type Config struct {
 
 // Server is one sandbox.
 type Server struct {
-	log     *slog.Logger
-	faults  *faults.Injector
-	stripe  *stripesim.Sim
-	handler http.Handler
+	log      *slog.Logger
+	faults   *faults.Injector
+	stripe   *stripesim.Sim
+	issuers  *issuersim.Sim
+	receiver *receiver.Receiver
+	handler  http.Handler
 
 	mu       sync.Mutex
 	listener net.Listener
 	http     *http.Server
-	served   chan error
+	served   chan struct{} // closed when serving has ended
+	failed   chan error    // carries the error of a server that ended by itself
 }
 
 // New makes a sandbox with empty books. Nothing listens yet: use Handler or Start.
 func New(cfg Config) (*Server, error) {
-	s := &Server{log: cfg.Logger, faults: faults.New()}
+	s := &Server{log: cfg.Logger, faults: faults.New(), failed: make(chan error, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -52,6 +57,14 @@ func New(cfg Config) (*Server, error) {
 	s.stripe, err = stripesim.New(stripesim.Config{
 		Keys: cfg.StripeKeys, Faults: s.faults, Logger: s.log, PublicURL: func() string { return cfg.PublicURL },
 	})
+	if err != nil {
+		return nil, err
+	}
+	s.issuers, err = issuersim.New(issuersim.Config{Token: cfg.IssuerToken, Faults: s.faults, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.receiver, err = receiver.New(receiver.Config{Secret: cfg.WebhookSecret, Faults: s.faults, Logger: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +78,18 @@ func (s *Server) Faults() *faults.Injector { return s.faults }
 // Stripe is the simulated Stripe, with its books.
 func (s *Server) Stripe() *stripesim.Sim { return s.stripe }
 
+// Issuers are the three simulated issuers, with their books.
+func (s *Server) Issuers() *issuersim.Sim { return s.issuers }
+
+// Receiver is the simulated event receiver, with its books.
+func (s *Server) Receiver() *receiver.Receiver { return s.receiver }
+
 // Reset forgets every object, book entry, fault and setting.
 func (s *Server) Reset() {
 	s.faults.Clear()
 	s.stripe.Reset()
+	s.issuers.Reset()
+	s.receiver.Reset()
 }
 
 // Handler serves everything; for httptest and for embedding.
@@ -77,6 +98,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/stripe/v1/", http.StripPrefix("/stripe", s.stripe))
+	mux.Handle("/issuers/", s.issuers.Handler())
+	mux.Handle("/receiver", s.receiver)
+	mux.Handle("/receiver/", s.receiver)
 	mux.Handle("/buyer/", s.stripe.Buyer())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		faults.JSON(http.StatusOK, map[string]string{"status": "ok"}).Write(w)
@@ -103,10 +127,18 @@ func (s *Server) Start(addr string) error {
 	s.http = &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
-	s.served = make(chan error, 1)
-	go func() { s.served <- s.http.Serve(l) }()
+	s.served = make(chan struct{})
+	go func(h *http.Server, served chan struct{}) {
+		defer close(served)
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- err
+		}
+	}(s.http, s.served)
 	return nil
 }
+
+// Failed carries an error when serving ended by itself.
+func (s *Server) Failed() <-chan error { return s.failed }
 
 // Addr is the address it listens on, "" before Start.
 func (s *Server) Addr() string {
@@ -118,11 +150,17 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// URL is "http://" and Addr; StripeURL is the API base to give to a Stripe client.
+// URL is "http://" and Addr.
 func (s *Server) URL() string { return "http://" + s.Addr() }
 
 // StripeURL is the API base to give to a Stripe client.
 func (s *Server) StripeURL() string { return s.URL() + "/stripe" }
+
+// IssuerURL is the base to give to a client of one issuer.
+func (s *Server) IssuerURL(kind issuersim.Kind) string { return s.URL() + "/issuers/" + string(kind) }
+
+// ReceiverURL is where events go.
+func (s *Server) ReceiverURL() string { return s.URL() + "/receiver" }
 
 // Close lets go of held requests, waits a moment for running ones and stops. It is safe to call twice.
 func (s *Server) Close() error {
@@ -137,10 +175,7 @@ func (s *Server) Close() error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		_ = s.http.Close()
 	}
-	err := <-s.served
+	<-s.served
 	s.http, s.listener = nil, nil
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	return nil
 }
