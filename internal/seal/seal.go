@@ -5,6 +5,7 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -79,7 +80,7 @@ func ParseKeys(text string) (*Box, error) {
 			return nil, bad("is not base64; use the output of \"openssl rand -base64 32\"")
 		case len(raw) != keySize:
 			return nil, bad(fmt.Sprintf("has %d bytes and needs %d; use the output of \"openssl rand -base64 32\"", len(raw), keySize))
-		case strings.Trim(string(raw), string(raw[:1])) == "":
+		case bytes.Count(raw, raw[:1]) == keySize:
 			return nil, bad("is one byte over and over; use the output of \"openssl rand -base64 32\"")
 		case b.byID[id] != nil:
 			return nil, bad("has the id of an earlier one; give each key its own")
