@@ -2,6 +2,7 @@ package order
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
 )
@@ -64,6 +65,12 @@ type UnitKey struct {
 	Ordinal  int // 1 … quantity
 	Action   Action
 	Revision int // of the order's promise
+}
+
+// ID derives the unit's id from its natural key. It carries no part of the order id, so it may go to an issuer as it is.
+func (k UnitKey) ID() UnitID {
+	h := sha256.Sum256(fmt.Appendf(nil, "%q/%d/%d/%s/%d", k.Order, k.Line, k.Ordinal, k.Action, k.Revision))
+	return UnitID("unit_" + alphabet.EncodeToString(h[:])[:26])
 }
 
 // IssueOperation is the id of the outside write that issues a unit. It is derived, so every try of every run sends the

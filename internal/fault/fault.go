@@ -39,6 +39,7 @@ type Error struct {
 	Class      Class
 	Code       Code
 	Op         string        // the operation, as a verb: "stripe confirm"
+	Why        string        // one stable word of our own rule or constraint: "already_paid", "attempts_one_open_per_order"
 	Provider   Provider      // zero when no provider was involved
 	RetryAfter time.Duration // a delay the other side asked for; 0 when it did not
 	Cause      error         // for logs of this process only: it is never sent anywhere
@@ -56,9 +57,19 @@ func Wrap(code Code, op string, cause error) *Error {
 	return e
 }
 
+// Reject makes a refused_by_rule fault with the rule's word.
+func Reject(why, op string) *Error {
+	e := New(Refused, op)
+	e.Why = why
+	return e
+}
+
 // Error names code, operation and provider codes. The cause is left out on purpose: it may quote input or URLs.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %s", e.Op, e.Code)
+	if e.Why != "" {
+		s += " [" + e.Why + "]"
+	}
 	if e.Provider.Name != "" {
 		s += fmt.Sprintf(" (%s http=%d code=%q detail=%q request=%q)",
 			e.Provider.Name, e.Provider.HTTPStatus, e.Provider.Code, e.Provider.Detail, e.Provider.RequestID)

@@ -1,0 +1,286 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"orderflow/internal/fault"
+	"orderflow/internal/money"
+	"orderflow/order"
+	"orderflow/store/sqlcgen"
+)
+
+// OperationDraft is one frozen outside write of an attempt, sealed by the caller.
+type OperationDraft struct {
+	ID          order.OperationID
+	Kind        string
+	Sealed      []byte
+	Fingerprint []byte
+}
+
+// AttemptDraft is one attempt as the API plans it. Amount must equal the order's total at the time of storing.
+type AttemptDraft struct {
+	ID                order.AttemptID
+	OrderID           order.ID
+	Client            order.ClientID
+	CallerKey         string
+	Account           order.Account
+	MerchantReference string
+	MethodType        string
+	Amount            money.Amount
+	Operations        []OperationDraft
+}
+
+// AttemptOpen stores an attempt and its operations, all or nothing. When the caller's key already made an attempt, that one
+// is returned and nothing is written: a key binds to one attempt for good. Rejections: already_paid, attempt_unresolved,
+// attempt_pending, attempt_closing, order_expired, order_canceled, order_changed, key_bound_elsewhere.
+func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.PaymentAttempt, error) {
+	var out sqlcgen.PaymentAttempt
+	err := s.inTx(ctx, "open attempt", func(ctx context.Context, w *work) error {
+		o, err := w.read.OrderLock(ctx, string(d.OrderID))
+		if err != nil {
+			return err
+		}
+		if o.ClientID != string(d.Client) {
+			return fault.New(fault.NotFound, "open attempt")
+		}
+		if a, err := w.read.AttemptByCallerKey(ctx, string(d.Client), d.CallerKey); err == nil {
+			if a.OrderID != o.OrderID {
+				return fault.Reject("key_bound_elsewhere", "open attempt")
+			}
+			out = a
+			return nil
+		} else if !isNoRows(err) {
+			return err
+		}
+		sc, err := newScene(o)
+		if err != nil {
+			return err
+		}
+		if sc.attempt, err = unclosed(ctx, w, d.OrderID); err != nil {
+			return err
+		}
+		if err := mayOpen(sc, d); err != nil {
+			return err
+		}
+		out, err = insertAttempt(ctx, w, d)
+		return err
+	})
+	return out, err
+}
+
+func mayOpen(sc scene, d AttemptDraft) error {
+	c := order.Apply(sc.facts(), order.Trigger{Kind: order.AttemptOpened})
+	if c.Verdict != order.Applied {
+		return fault.Reject(c.Why, "open attempt")
+	}
+	if time.Now().After(sc.order.ExpiresAt) {
+		return fault.Reject("order_expired", "open attempt")
+	}
+	if d.Amount.Minor != sc.order.TotalMinor || string(d.Amount.Currency) != sc.order.Currency {
+		return fault.Reject("order_changed", "open attempt")
+	}
+	return nil
+}
+
+func insertAttempt(ctx context.Context, w *work, d AttemptDraft) (sqlcgen.PaymentAttempt, error) {
+	p := sqlcgen.AttemptInsertParams{
+		AttemptID: string(d.ID), OrderID: string(d.OrderID), ClientID: string(d.Client), CallerKey: d.CallerKey,
+		Gateway: d.Account.Gateway, Account: d.Account.Name, Environment: d.Account.Environment,
+		MerchantReference: d.MerchantReference, MethodType: d.MethodType, Currency: string(d.Amount.Currency), AmountMinor: d.Amount.Minor,
+	}
+	a := sqlcgen.PaymentAttempt{
+		AttemptID: p.AttemptID, OrderID: p.OrderID, ClientID: p.ClientID, CallerKey: p.CallerKey, Gateway: p.Gateway, Account: p.Account,
+		Environment: p.Environment, MerchantReference: p.MerchantReference, MethodType: p.MethodType, Currency: p.Currency,
+		AmountMinor: p.AmountMinor, Status: string(order.AttemptCreated), Version: 1,
+	}
+	if err := w.write.AttemptInsert(ctx, p); err != nil {
+		return a, err
+	}
+	for _, op := range d.Operations {
+		attempt := string(d.ID)
+		err := w.write.OperationInsert(ctx, sqlcgen.OperationInsertParams{
+			OperationID: string(op.ID), OrderID: string(d.OrderID), Kind: op.Kind, AttemptID: &attempt, Generation: 1,
+			SealedRequest: op.Sealed, Fingerprint: op.Fingerprint,
+		})
+		if err != nil {
+			return a, err
+		}
+	}
+	if err := w.write.OrderRaiseWork(ctx, string(d.OrderID)); err != nil {
+		return a, err
+	}
+	return a, w.write.TransitionsInsert(ctx, sqlcgen.TransitionsInsertParams{
+		OrderID: string(d.OrderID), Kinds: []string{"attempt"}, Ids: []string{string(d.ID)}, Froms: []string{""},
+		Tos: []string{string(order.AttemptCreated)}, Trigger: string(order.AttemptOpened),
+	})
+}
+
+// Attempt reads one attempt.
+func (s *Store) Attempt(ctx context.Context, id order.AttemptID) (sqlcgen.PaymentAttempt, error) {
+	a, err := s.q().AttemptGet(ctx, string(id))
+	return a, translate("read attempt", err)
+}
+
+// AttemptWork is an attempt with its outside writes, in sending order, as a process that may send sees them.
+type AttemptWork struct {
+	Attempt    sqlcgen.PaymentAttempt
+	Operations []sqlcgen.Operation
+}
+
+// AttemptWork reads what is needed to go on with an attempt.
+func (s *Store) AttemptWork(ctx context.Context, id order.AttemptID) (AttemptWork, error) {
+	var w AttemptWork
+	var err error
+	if w.Attempt, err = s.q().AttemptGet(ctx, string(id)); err != nil {
+		return w, translate("read attempt", err)
+	}
+	w.Operations, err = s.q().OperationsByAttempt(ctx, ptr(string(id)))
+	return w, translate("read operations", err)
+}
+
+// OperationClaim makes the caller the one who sends an operation first (rule 2), and moves the attempt to sent. It reports
+// false when somebody else was first. The attempt comes back as it is now, so its version is what the answer must carry.
+func (s *Store) OperationClaim(ctx context.Context, id order.AttemptID, op order.OperationID) (sqlcgen.PaymentAttempt, bool, error) {
+	var out sqlcgen.PaymentAttempt
+	won := false
+	err := s.inTx(ctx, "claim operation", func(ctx context.Context, w *work) error {
+		row, err := w.read.AttemptLock(ctx, string(id))
+		if err != nil {
+			return err
+		}
+		sc, err := newScene(row.Order)
+		if err != nil {
+			return err
+		}
+		sc.attempt = &row.PaymentAttempt
+		c := order.Apply(sc.facts(), order.Trigger{Kind: order.AttemptClaimed})
+		if c.Verdict == order.Rejected && c.Why != "already_claimed" {
+			return fault.Reject(c.Why, "claim operation")
+		}
+		if _, err := w.read.OperationClaim(ctx, string(op)); isNoRows(err) {
+			out, won = *sc.attempt, false
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if c.Verdict == order.Applied {
+			if err := s.write(ctx, w, &sc, c, cause{trigger: order.AttemptClaimed}); err != nil {
+				return err
+			}
+		}
+		out, won = *sc.attempt, true
+		return nil
+	})
+	return out, won, err
+}
+
+// OperationClaimAgain makes the caller the one who repeats an operation it saw sent seenSends times.
+func (s *Store) OperationClaimAgain(ctx context.Context, op order.OperationID, seenSends int) (bool, error) {
+	_, err := s.q().OperationClaimAgain(ctx, string(op), int32(seenSends))
+	if isNoRows(err) {
+		return false, nil
+	}
+	return err == nil, translate("claim operation again", err)
+}
+
+// Seen is one provider answer to keep, with the operation it answers (empty for a lookup).
+type Seen struct {
+	Attempt        order.AttemptID
+	Order          order.ID
+	Operation      order.OperationID
+	Source         string // "send", "lookup", "webhook", …
+	Payment        order.PaymentSeen
+	LearnedID      string // the provider's id of this attempt, once an answer that matches it has told it
+	ProviderStatus string
+	RequestID      string
+	NextAction     []byte
+	ProviderTime   *time.Time
+}
+
+// ObservationKeep stores an answer before anything is made of it, so that an answer that comes late, or to a step that has
+// timed out, is kept too. Next may name an operation to claim in the same transaction: the one that follows the answer.
+func (s *Store) ObservationKeep(ctx context.Context, o Seen, next order.OperationID) (nextWon bool, err error) {
+	err = s.inTx(ctx, "keep observation", func(ctx context.Context, w *work) error {
+		p := o.Payment
+		if o.Operation != "" {
+			done := sqlcgen.OperationOutcomeParams{Outcome: string(p.Outcome), Code: p.Code, OperationID: string(o.Operation)}
+			if err := w.write.OperationOutcome(ctx, done); err != nil {
+				return err
+			}
+		}
+		seq, err := w.read.AttemptObserved(ctx, o.LearnedID, string(o.Attempt))
+		if err != nil {
+			return err
+		}
+		if next != "" {
+			_, err := w.read.OperationClaim(ctx, string(next))
+			nextWon = err == nil
+			if err != nil && !isNoRows(err) {
+				return err
+			}
+		}
+		return w.write.ObservationKeep(ctx, observationParams(o, seq))
+	})
+	return nextWon && err == nil, err
+}
+
+func observationParams(o Seen, seq int32) sqlcgen.ObservationKeepParams {
+	p := o.Payment
+	out := sqlcgen.ObservationKeepParams{
+		OrderID: string(o.Order), AttemptID: ptr(string(o.Attempt)), Seq: seq, Source: o.Source, Outcome: string(p.Outcome), Final: p.Final,
+		ProviderStatus: o.ProviderStatus, Gateway: p.Account.Gateway, Account: p.Account.Name, Environment: p.Account.Environment,
+		ProviderPaymentID: p.ProviderPaymentID, MerchantReference: p.MerchantReference, Currency: string(p.Currency),
+		AmountMinor: p.AmountMinor, CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor, Code: p.Code, RequestID: o.RequestID,
+		ReadVersion: p.ReadVersion, NextAction: o.NextAction, ProviderTime: o.ProviderTime,
+	}
+	if o.Operation != "" {
+		out.OperationID = ptr(string(o.Operation))
+	}
+	return out
+}
+
+// AttemptUnresolved parks an attempt whose outcome could not be found within its bound: it becomes (or stays) unknown and a
+// person gets it.
+func (s *Store) AttemptUnresolved(ctx context.Context, id order.AttemptID, code string) (order.Change, error) {
+	var c order.Change
+	err := s.inTx(ctx, "park attempt", func(ctx context.Context, w *work) error {
+		row, err := w.read.AttemptLock(ctx, string(id))
+		if err != nil {
+			return err
+		}
+		sc, err := newScene(row.Order)
+		if err != nil {
+			return err
+		}
+		sc.attempt = &row.PaymentAttempt
+		c = order.Apply(sc.facts(), order.Trigger{Kind: order.PaymentUnresolved, Code: code})
+		if c.Verdict != order.Applied {
+			return nil
+		}
+		return s.write(ctx, w, &sc, c, cause{trigger: order.PaymentUnresolved, code: code})
+	})
+	return c, err
+}
+
+// AttemptCheckLater notes that a lookup was made and when the next is due.
+func (s *Store) AttemptCheckLater(ctx context.Context, id order.AttemptID, next time.Time) error {
+	return translate("schedule lookup", s.q().AttemptCheckLater(ctx, &next, string(id)))
+}
+
+// AttemptAddOperation stores a further outside write of an attempt, once per kind: the cancel that closes a declined one.
+// The row that stands is returned, whoever made it.
+func (s *Store) AttemptAddOperation(ctx context.Context, id order.AttemptID, orderID order.ID, d OperationDraft) error {
+	return translate("add operation", s.q().OperationInsert(ctx, sqlcgen.OperationInsertParams{
+		OperationID: string(d.ID), OrderID: string(orderID), Kind: d.Kind, AttemptID: ptr(string(id)), Generation: 1,
+		SealedRequest: d.Sealed, Fingerprint: d.Fingerprint,
+	}))
+}
+
+// TakeLookup takes one token of an account's lookup rate; false means "not now".
+func (s *Store) TakeLookup(ctx context.Context, bucket string, size, perSecond int) (bool, error) {
+	n, err := s.q().BucketTake(ctx, sqlcgen.BucketTakeParams{Bucket: bucket, Size: int32(size), PerSecond: int32(perSecond)})
+	return n == 1, translate("take lookup token", err)
+}
+
+func ptr[T any](v T) *T { return &v }

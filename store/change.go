@@ -1,0 +1,225 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"orderflow/internal/money"
+	"orderflow/order"
+	"orderflow/store/sqlcgen"
+)
+
+// scene is what a change is written against: the locked rows.
+type scene struct {
+	order   sqlcgen.Order
+	attempt *sqlcgen.PaymentAttempt
+	unit    *sqlcgen.UnitLockRow
+	policy  order.Policy
+}
+
+func newScene(o sqlcgen.Order) (scene, error) {
+	p, err := readPolicy(o.Policy)
+	return scene{order: o, policy: p}, err
+}
+
+func readPolicy(b []byte) (order.Policy, error) {
+	p := order.DefaultPolicy()
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("read policy: %w", err)
+	}
+	return p, nil
+}
+
+func (sc scene) facts() order.Facts {
+	f := order.Facts{Order: order.OrderFacts{Status: order.Status(sc.order.Status), Version: sc.order.Version}}
+	if a := sc.attempt; a != nil {
+		f.Attempt = attemptFacts(*a)
+	}
+	if u := sc.unit; u != nil {
+		f.Unit = &order.UnitFacts{ID: order.UnitID(u.UnitID), Status: order.Status(u.Status), Version: u.Version}
+		if order.Action(u.Action) == order.ActionIssue {
+			f.Unit.Operation = order.IssueOperation(f.Unit.ID, int(u.Generation))
+		}
+	}
+	return f
+}
+
+func attemptFacts(a sqlcgen.PaymentAttempt) *order.AttemptFacts {
+	return &order.AttemptFacts{
+		ID: order.AttemptID(a.AttemptID), Status: order.Status(a.Status), Version: a.Version,
+		Account:           order.Account{Gateway: a.Gateway, Name: a.Account, Environment: a.Environment},
+		MerchantReference: a.MerchantReference, ProviderPaymentID: a.ProviderPaymentID,
+		Amount: money.Amount{Minor: a.AmountMinor, Currency: money.Currency(a.Currency)},
+	}
+}
+
+// cause is where a change came from, for the log.
+type cause struct {
+	trigger     order.TriggerKind
+	observation *int64
+	decision    string
+	code        string
+	nextAction  []byte
+}
+
+// write queues everything a change says, and moves the scene along so that a second change of the same transaction sees it.
+func (s *Store) write(ctx context.Context, w *work, sc *scene, c order.Change, why cause) error {
+	if err := writeTransitions(ctx, w, sc, c, why); err != nil {
+		return err
+	}
+	if sc.attempt != nil {
+		if err := writeReviews(ctx, w, sc, c, order.SubjectAttempt, sc.attempt.AttemptID, sc.attempt.Version); err != nil {
+			return err
+		}
+	}
+	if sc.unit != nil {
+		if err := writeReviews(ctx, w, sc, c, order.SubjectUnit, sc.unit.UnitID, sc.unit.Version); err != nil {
+			return err
+		}
+	}
+	return s.writeEvents(ctx, w, sc, c)
+}
+
+func writeTransitions(ctx context.Context, w *work, sc *scene, c order.Change, why cause) error {
+	if len(c.Transitions) == 0 {
+		return nil
+	}
+	log := sqlcgen.TransitionsInsertParams{OrderID: sc.order.OrderID, Trigger: string(why.trigger), ObservationID: why.observation, DecisionID: why.decision}
+	for _, t := range c.Transitions {
+		id := sc.order.OrderID
+		var err error
+		switch t.Subject {
+		case order.SubjectOrder:
+			err = moveOrder(ctx, w, sc, t)
+		case order.SubjectAttempt:
+			id = sc.attempt.AttemptID
+			err = moveAttempt(ctx, w, sc, t, c, why)
+		case order.SubjectUnit:
+			id = sc.unit.UnitID
+			err = moveUnit(ctx, w, sc, t, c, why)
+		default:
+			err = fmt.Errorf("no row for a transition of %s", t.Subject)
+		}
+		if err != nil {
+			return err
+		}
+		log.Kinds, log.Ids = append(log.Kinds, string(t.Subject)), append(log.Ids, id)
+		log.Froms, log.Tos = append(log.Froms, string(t.From)), append(log.Tos, string(t.To))
+	}
+	return w.write.TransitionsInsert(ctx, log)
+}
+
+func moveOrder(ctx context.Context, w *work, sc *scene, t order.Transition) error {
+	err := w.write.OrderMove(ctx, sqlcgen.OrderMoveParams{ToStatus: string(t.To), OrderID: sc.order.OrderID, FromStatus: string(t.From), Version: sc.order.Version})
+	sc.order.Status, sc.order.Version = string(t.To), sc.order.Version+1
+	if t.To == order.OrderExpired || t.To == order.OrderCanceled {
+		if err := w.write.StockRelease(ctx, sc.order.OrderID); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func moveAttempt(ctx context.Context, w *work, sc *scene, t order.Transition, c order.Change, why cause) error {
+	p := sqlcgen.AttemptMoveParams{
+		ToStatus: string(t.To), AttemptID: sc.attempt.AttemptID, FromStatus: string(t.From), Version: sc.attempt.Version,
+		Code: why.code, CloseReason: string(c.CloseReason),
+	}
+	switch t.To {
+	case order.AttemptUnknown, order.AttemptPending, order.AttemptDeclined, order.AttemptSent:
+		at := time.Now().Add(sc.policy.ReviewCheckEvery)
+		p.NextCheckAt = &at
+		p.NextAction = why.nextAction
+	}
+	sc.attempt.Status, sc.attempt.Version = string(t.To), sc.attempt.Version+1
+	return w.write.AttemptMove(ctx, p)
+}
+
+func moveUnit(ctx context.Context, w *work, sc *scene, t order.Transition, c order.Change, why cause) error {
+	p := sqlcgen.UnitMoveParams{ToStatus: string(t.To), UnitID: sc.unit.UnitID, FromStatus: string(t.From), Version: sc.unit.Version, Code: why.code}
+	if c.NewOp {
+		p.NewGeneration = 1
+	}
+	if t.To == order.UnitUnknown || t.To == order.UnitIssuing {
+		at := time.Now().Add(sc.policy.ReviewCheckEvery)
+		p.NextCheckAt = &at
+	}
+	sc.unit.Status, sc.unit.Version, sc.unit.Generation = string(t.To), sc.unit.Version+1, sc.unit.Generation+p.NewGeneration
+	return w.write.UnitMove(ctx, p)
+}
+
+func writeReviews(ctx context.Context, w *work, sc *scene, c order.Change, kind order.SubjectKind, id string, version int64) error {
+	if len(c.Resolve) > 0 {
+		reasons := make([]string, len(c.Resolve))
+		for i, r := range c.Resolve {
+			reasons[i] = string(r)
+		}
+		if err := w.write.ReviewsResolve(ctx, sqlcgen.ReviewsResolveParams{ResolvedBy: "evidence", SubjectKind: string(kind), SubjectID: id, Reasons: reasons}); err != nil {
+			return err
+		}
+	}
+	if c.To(kind) != "" {
+		if err := w.write.ReviewsTouch(ctx, sqlcgen.ReviewsTouchParams{SubjectVersion: version, SubjectKind: string(kind), SubjectID: id}); err != nil {
+			return err
+		}
+	}
+	for _, o := range c.Open {
+		if o.Subject != kind {
+			continue
+		}
+		orderID := sc.order.OrderID
+		err := w.write.ReviewOpen(ctx, sqlcgen.ReviewOpenParams{
+			ReviewID: string(order.NewReviewID()), OrderID: &orderID, SubjectKind: string(kind), SubjectID: id, SubjectVersion: version,
+			Reason: string(o.Reason), Code: o.Code, NextCheckAt: time.Now().Add(sc.policy.ReviewCheckEvery),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventBody is what receivers get. It names ids, states and money, and nothing of the buyer.
+type eventBody struct {
+	Type      order.EventType `json:"type"`
+	Timestamp time.Time       `json:"timestamp"`
+	Data      eventData       `json:"data"`
+}
+
+type eventData struct {
+	OrderID   string `json:"order_id"`
+	Status    string `json:"status"`
+	Currency  string `json:"currency"`
+	Total     int64  `json:"total_minor"`
+	AttemptID string `json:"attempt_id,omitempty"`
+}
+
+func (s *Store) writeEvents(ctx context.Context, w *work, sc *scene, c order.Change) error {
+	for _, t := range c.Events {
+		body := eventBody{Type: t, Timestamp: time.Now().UTC(), Data: eventData{
+			OrderID: sc.order.OrderID, Status: sc.order.Status, Currency: sc.order.Currency, Total: sc.order.TotalMinor}}
+		key := string(t)
+		if sc.attempt != nil {
+			body.Data.AttemptID = sc.attempt.AttemptID
+		}
+		if t == order.EventPaymentDeclined {
+			key += "/" + sc.attempt.AttemptID
+		}
+		payload, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		id := string(order.NewEventID())
+		if err := w.write.OutboxInsertQueued(ctx, sqlcgen.OutboxInsertQueuedParams{EventID: id, OrderID: sc.order.OrderID, Type: string(t), BusinessKey: key, Payload: payload}); err != nil {
+			return err
+		}
+		if len(s.opts.Receivers) > 0 {
+			if err := w.write.DeliveriesInsert(ctx, s.opts.Receivers, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+-- name: AttemptInsert :exec
+INSERT INTO payment_attempts (attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference,
+                              method_type, currency, amount_minor)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- name: AttemptGet :one
+SELECT * FROM payment_attempts WHERE attempt_id = $1;
+
+-- name: AttemptByCallerKey :one
+SELECT * FROM payment_attempts WHERE client_id = $1 AND caller_key = $2;
+
+-- name: AttemptUnclosed :one
+SELECT * FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL;
+
+-- name: AttemptsByOrder :many
+SELECT * FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id;
+
+-- name: AttemptLock :one
+-- Order first, then attempt (rule 9); both are locked, so both are read as they are after the wait.
+SELECT sqlc.embed(o), sqlc.embed(a)
+FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id
+WHERE a.attempt_id = $1
+FOR UPDATE OF o, a;
+
+-- name: AttemptMove :exec
+UPDATE payment_attempts SET status = sqlc.arg(to_status), version = version + 1,
+       code = CASE WHEN sqlc.arg(code)::text = '' THEN code ELSE sqlc.arg(code)::text END,
+       close_reason = CASE WHEN sqlc.arg(to_status)::text = 'closed' AND closed_at IS NULL THEN sqlc.arg(close_reason)::text ELSE close_reason END,
+       closed_at = CASE WHEN sqlc.arg(to_status)::text = 'closed' AND closed_at IS NULL THEN now() ELSE closed_at END,
+       next_action = sqlc.narg(next_action)::jsonb,
+       next_check_at = sqlc.narg(next_check_at)::timestamptz
+WHERE attempt_id = sqlc.arg(attempt_id) AND status = sqlc.arg(from_status) AND version = sqlc.arg(version);
+
+-- name: AttemptReflected :exec
+UPDATE payment_attempts SET reflected_seq = sqlc.arg(seq) WHERE attempt_id = sqlc.arg(attempt_id) AND reflected_seq < sqlc.arg(seq);
+
+-- name: AttemptObserved :one
+-- Numbers the next observation of the attempt and keeps the provider's id as soon as it is known. It never replaces one.
+UPDATE payment_attempts SET observed_seq = observed_seq + 1,
+       provider_payment_id = CASE WHEN provider_payment_id = '' THEN sqlc.arg(provider_payment_id)::text ELSE provider_payment_id END
+WHERE attempt_id = sqlc.arg(attempt_id)
+RETURNING observed_seq;
+
+-- name: AttemptCheckLater :exec
+UPDATE payment_attempts SET checks = checks + 1, next_check_at = sqlc.narg(next_check_at)::timestamptz WHERE attempt_id = sqlc.arg(attempt_id);
+
+-- name: AttemptsToCheck :many
+-- What the sweep looks at again: parked unknowns and payments the buyer has not finished.
+UPDATE payment_attempts SET next_check_at = now() + sqlc.arg(again_after)::interval
+WHERE attempt_id IN (SELECT a.attempt_id FROM payment_attempts a WHERE a.next_check_at < now() ORDER BY a.next_check_at
+                     LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED)
+RETURNING order_id, attempt_id;
+
+-- name: OperationInsert :exec
+INSERT INTO operations (operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at)
+VALUES (sqlc.arg(operation_id), sqlc.arg(order_id), sqlc.arg(kind), sqlc.narg(attempt_id), sqlc.narg(unit_id), sqlc.arg(generation),
+        sqlc.arg(sealed_request), sqlc.arg(fingerprint), sqlc.arg(sends),
+        CASE WHEN sqlc.arg(sends)::integer > 0 THEN now() END, CASE WHEN sqlc.arg(sends)::integer > 0 THEN now() END)
+ON CONFLICT DO NOTHING;
+
+-- name: OperationsByAttempt :many
+SELECT * FROM operations WHERE attempt_id = $1 ORDER BY created_at, array_position(ARRAY['prepare', 'confirm', 'cancel'], kind);
+
+-- name: OperationsByOrder :many
+SELECT operation_id, kind, attempt_id, unit_id, generation, sends, sent_at, last_sent_at, outcome, outcome_code, created_at
+FROM operations WHERE order_id = $1 ORDER BY created_at, operation_id;
+
+-- name: OperationGet :one
+SELECT * FROM operations WHERE operation_id = $1;
+
+-- name: OperationClaim :one
+-- Only the winner sends first (rule 2).
+UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now() WHERE operation_id = $1 AND sent_at IS NULL RETURNING *;
+
+-- name: OperationClaimAgain :one
+-- A repeat is claimed too, by the number of sends it has seen, so that two processes never repeat at once.
+UPDATE operations SET sends = sends + 1, last_sent_at = now()
+WHERE operation_id = sqlc.arg(operation_id) AND sends = sqlc.arg(seen_sends) AND finished_at IS NULL RETURNING *;
+
+-- name: OperationOutcome :exec
+-- A definite outcome is never overwritten by "unknown".
+UPDATE operations SET outcome = sqlc.arg(outcome)::text, outcome_code = sqlc.arg(code)::text,
+       finished_at = CASE WHEN sqlc.arg(outcome)::text = 'unknown' THEN NULL ELSE now() END
+WHERE operation_id = sqlc.arg(operation_id) AND sends > 0 AND (finished_at IS NULL OR sqlc.arg(outcome)::text <> 'unknown');
+
+-- name: ObservationKeep :exec
+INSERT INTO observations (order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
+                          environment, provider_payment_id, merchant_reference, currency, amount_minor, captured_minor,
+                          refunded_minor, code, request_id, read_version, next_action, provider_time)
+VALUES (sqlc.arg(order_id), sqlc.narg(attempt_id), sqlc.narg(unit_id), sqlc.narg(operation_id), sqlc.arg(seq), sqlc.arg(source),
+        sqlc.arg(outcome), sqlc.arg(final), sqlc.arg(provider_status), sqlc.arg(gateway), sqlc.arg(account), sqlc.arg(environment),
+        sqlc.arg(provider_payment_id), sqlc.arg(merchant_reference), sqlc.arg(currency), sqlc.arg(amount_minor),
+        sqlc.arg(captured_minor), sqlc.arg(refunded_minor), sqlc.arg(code), sqlc.arg(request_id), sqlc.arg(read_version),
+        sqlc.narg(next_action), sqlc.narg(provider_time));
+
+-- name: ObservationsUnreflected :many
+SELECT * FROM observations WHERE attempt_id = $1 AND seq > $2 ORDER BY seq;
+
+-- name: ObservationsByOrder :many
+SELECT * FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000;
+
+-- name: PaymentRecord :exec
+-- A payment is one row for ever: told again, it stays; its amounts follow the provider's books.
+INSERT INTO payments (payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor,
+                      refunded_minor, matched)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (gateway, account, environment, provider_payment_id) DO UPDATE
+SET captured_minor = excluded.captured_minor, refunded_minor = excluded.refunded_minor,
+    matched = payments.matched OR excluded.matched, version = payments.version + 1;
+
+-- name: PaymentsByOrder :many
+SELECT * FROM payments WHERE order_id = $1 ORDER BY first_seen_at, payment_id;
+
+-- name: PaymentHeldElsewhere :one
+SELECT EXISTS (SELECT 1 FROM payments WHERE order_id = $1 AND attempt_id <> $2 AND captured_minor > refunded_minor);
+
+-- name: TransitionsInsert :exec
+INSERT INTO transitions (order_id, subject_kind, subject_id, from_status, to_status, trigger, observation_id, decision_id)
+SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(kinds)::text[]), unnest(sqlc.arg(ids)::text[]), unnest(sqlc.arg(froms)::text[]),
+       unnest(sqlc.arg(tos)::text[]), sqlc.arg(trigger)::text, sqlc.narg(observation_id)::bigint, sqlc.arg(decision_id)::text;
+
+-- name: TransitionsByOrder :many
+SELECT * FROM transitions WHERE order_id = $1 ORDER BY transition_id LIMIT 20000;
+
+-- name: BucketTake :execrows
+-- One rate for all processes: tokens refill by whole seconds, and a call without a token is not made.
+INSERT INTO rate_buckets (bucket, tokens, refilled_at) VALUES (sqlc.arg(bucket), sqlc.arg(size)::integer - 1, now())
+ON CONFLICT (bucket) DO UPDATE
+SET tokens = least(sqlc.arg(size)::integer, rate_buckets.tokens + floor(extract(epoch FROM now() - rate_buckets.refilled_at))::integer * sqlc.arg(per_second)::integer) - 1,
+    refilled_at = rate_buckets.refilled_at + floor(extract(epoch FROM now() - rate_buckets.refilled_at)) * interval '1 second'
+WHERE least(sqlc.arg(size)::integer, rate_buckets.tokens + floor(extract(epoch FROM now() - rate_buckets.refilled_at))::integer * sqlc.arg(per_second)::integer) > 0;

@@ -1,0 +1,20 @@
+-- name: OrderSnapshot :one
+-- Everything a run of the workflow decides by, in one round trip.
+SELECT sqlc.embed(o),
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'gateway', a.gateway, 'account', a.account,
+            'environment', a.environment, 'unreflected', a.observed_seq <> a.reflected_seq, 'closed', a.closed_at IS NOT NULL)
+            ORDER BY a.created_at), '[]'::jsonb)
+     FROM payment_attempts a WHERE a.order_id = o.order_id AND (a.closed_at IS NULL OR a.observed_seq <> a.reflected_seq))::jsonb AS attempts,
+    (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = o.order_id AND u.status = 'planned' AND u.action IN ('stock', 'grant')) AS internal_planned,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('id', x.unit_id, 'status', x.status)), '[]'::jsonb) FROM (
+        SELECT u.unit_id, u.status FROM fulfillment_units u
+        WHERE u.order_id = o.order_id AND u.action = 'issue' AND u.status IN ('planned', 'issuing', 'unknown')
+          AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.subject_kind = 'unit' AND r.subject_id = u.unit_id AND r.status = 'open')
+        ORDER BY u.line_no, u.ordinal LIMIT sqlc.arg(batch)) x)::jsonb AS external_open,
+    (SELECT coalesce(jsonb_object_agg(c.status, c.n), '{}'::jsonb) FROM (
+        SELECT u.status, count(*) AS n FROM fulfillment_units u WHERE u.order_id = o.order_id GROUP BY u.status) c)::jsonb AS unit_counts,
+    (SELECT count(*) FROM event_deliveries d WHERE d.order_id = o.order_id AND d.status = 'pending' AND d.tries = 0) AS deliveries_fresh,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('id', r.review_id, 'version', r.version, 'reason', r.reason, 'subject_kind', r.subject_kind,
+            'subject_id', r.subject_id, 'owner', r.owner, 'opened_at', r.opened_at) ORDER BY r.opened_at), '[]'::jsonb)
+     FROM (SELECT * FROM reviews v WHERE v.order_id = o.order_id AND v.status = 'open' ORDER BY v.opened_at LIMIT 20) r)::jsonb AS reviews
+FROM orders o WHERE o.order_id = sqlc.arg(order_id);

@@ -1,0 +1,104 @@
+-- name: OrderInsert :execrows
+INSERT INTO orders (order_id, client_id, caller_key, currency, currency_exponent, lines_minor, adjustments_minor, total_minor,
+                    buyer_ref, policy, policy_version, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (order_id) DO NOTHING;
+
+-- name: OrderLinesInsert :exec
+INSERT INTO order_lines (order_id, line_no, sku, name, quantity, unit_amount_minor, amount_minor, tax_rate, action, issuer)
+SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(line_nos)::integer[]), unnest(sqlc.arg(skus)::text[]), unnest(sqlc.arg(names)::text[]),
+       unnest(sqlc.arg(quantities)::integer[]), unnest(sqlc.arg(unit_amounts)::bigint[]), unnest(sqlc.arg(amounts)::bigint[]),
+       unnest(sqlc.arg(tax_rates)::text[]), unnest(sqlc.arg(actions)::text[]), unnest(sqlc.arg(issuers)::text[]);
+
+-- name: OrderAdjustmentsInsert :exec
+INSERT INTO order_adjustments (order_id, adj_no, kind, amount_minor)
+SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(adj_nos)::integer[]), unnest(sqlc.arg(kinds)::text[]), unnest(sqlc.arg(amounts)::bigint[]);
+
+-- name: OrderGet :one
+SELECT * FROM orders WHERE order_id = $1;
+
+-- name: OrderLock :one
+-- The order's row is the first lock of every transaction that moves an order (rule 9).
+SELECT * FROM orders WHERE order_id = $1 FOR UPDATE;
+
+-- name: OrderLockShared :one
+-- Issuing takes the shared lock: units go side by side, a cancel waits for them and they for it.
+SELECT * FROM orders WHERE order_id = $1 FOR SHARE;
+
+-- name: OrderLinesGet :many
+SELECT * FROM order_lines WHERE order_id = $1 ORDER BY line_no;
+
+-- name: OrderAdjustmentsGet :many
+SELECT * FROM order_adjustments WHERE order_id = $1 ORDER BY adj_no;
+
+-- name: OrderMove :exec
+-- A change of state names the status and version it expects; the row is locked, so no row here is a bug of ours.
+UPDATE orders SET status = sqlc.arg(to_status), version = version + 1,
+       paid_at = CASE WHEN sqlc.arg(to_status)::text = 'paid' THEN now() ELSE paid_at END,
+       completed_at = CASE WHEN sqlc.arg(to_status)::text = 'completed' THEN now() ELSE completed_at END,
+       ended_at = CASE WHEN sqlc.arg(to_status)::text IN ('canceled', 'expired') THEN now() ELSE ended_at END
+WHERE order_id = sqlc.arg(order_id) AND status = sqlc.arg(from_status) AND version = sqlc.arg(version);
+
+-- name: OrderRaiseWork :exec
+-- Whatever creates work raises this (rule 8), in the transaction that creates it.
+UPDATE orders SET work_seq = work_seq + 1, work_at = now() WHERE order_id = $1;
+
+-- name: OrderRest :execrows
+-- The run that has seen this much work, and no more, may end.
+UPDATE orders SET done_seq = sqlc.arg(seen) WHERE order_id = sqlc.arg(order_id) AND work_seq = sqlc.arg(seen);
+
+-- name: OrdersWithWork :many
+-- The sweep: unfinished work older than a minimum age. Touching work_at spaces the next look at the same order.
+UPDATE orders SET work_at = now() + sqlc.arg(again_after)::interval
+WHERE order_id IN (
+    SELECT o.order_id FROM orders o WHERE o.work_seq <> o.done_seq AND o.work_at < now() - sqlc.arg(min_age)::interval
+    ORDER BY o.work_at LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED)
+RETURNING order_id;
+
+-- name: OrdersLapsed :many
+SELECT o.order_id FROM orders o
+WHERE o.status = 'open' AND o.expires_at < now()
+  AND NOT EXISTS (SELECT 1 FROM payment_attempts a WHERE a.order_id = o.order_id AND a.closed_at IS NULL)
+ORDER BY o.expires_at LIMIT $1;
+
+-- name: StockSet :exec
+INSERT INTO stock (sku, on_hand) VALUES ($1, $2)
+ON CONFLICT (sku) DO UPDATE SET on_hand = excluded.on_hand;
+
+-- name: StockGet :one
+SELECT * FROM stock WHERE sku = $1;
+
+-- name: StockReserve :execrows
+-- Sku by sku in name order, so that two orders of the same goods cannot deadlock.
+UPDATE stock SET reserved = reserved + sqlc.arg(quantity) WHERE sku = sqlc.arg(sku) AND on_hand - reserved >= sqlc.arg(quantity);
+
+-- name: StockMovementQueued :exec
+INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT DO NOTHING;
+
+-- name: StockCommit :exec
+-- One unit leaves: it is no longer reserved and no longer there.
+WITH moved AS (
+    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
+    SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(line_nos)::integer[]), unnest(sqlc.arg(ordinals)::integer[]), 'commit',
+           unnest(sqlc.arg(skus)::text[]), 1
+    ON CONFLICT DO NOTHING RETURNING sku, quantity),
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM moved GROUP BY sku)
+UPDATE stock SET on_hand = on_hand - sums.n, reserved = reserved - sums.n FROM sums WHERE stock.sku = sums.sku;
+
+-- name: StockRelease :exec
+-- What was reserved and not committed goes back, once per line.
+WITH open_lines AS (
+    SELECT r.order_id, r.line_no, r.sku,
+           r.quantity - coalesce((SELECT sum(c.quantity) FROM stock_movements c
+                                  WHERE c.order_id = r.order_id AND c.line_no = r.line_no AND c.kind = 'commit'), 0)::bigint AS rest
+    FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve'),
+released AS (
+    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
+    SELECT order_id, line_no, 0, 'release', sku, rest FROM open_lines WHERE rest > 0
+    ON CONFLICT DO NOTHING RETURNING sku, quantity),
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku)
+UPDATE stock SET reserved = reserved - sums.n FROM sums WHERE stock.sku = sums.sku;
+
+-- name: StockMovements :many
+SELECT * FROM stock_movements WHERE order_id = $1 ORDER BY line_no, ordinal, kind;

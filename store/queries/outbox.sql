@@ -1,0 +1,46 @@
+-- name: OutboxInsertQueued :exec
+INSERT INTO outbox_events (event_id, order_id, seq, type, business_key, payload)
+SELECT sqlc.arg(event_id)::text, sqlc.arg(order_id)::text,
+       1 + coalesce((SELECT max(e.seq) FROM outbox_events e WHERE e.order_id = sqlc.arg(order_id)::text), 0),
+       sqlc.arg(type)::text, sqlc.arg(business_key)::text, sqlc.arg(payload)::jsonb
+ON CONFLICT (order_id, business_key) DO NOTHING;
+
+-- name: DeliveriesInsert :exec
+INSERT INTO event_deliveries (event_id, receiver, order_id, seq)
+SELECT e.event_id, r, e.order_id, e.seq FROM outbox_events e, unnest(sqlc.arg(receivers)::text[]) AS r
+WHERE e.event_id = sqlc.arg(event_id) ON CONFLICT DO NOTHING;
+
+-- name: DeliveriesClaim :many
+-- In order per order and receiver: an event is due only when no earlier one of the same receiver is still open, or when
+-- every earlier one is claimed in this very call. The lease keeps two senders apart; a second send would carry the same id.
+UPDATE event_deliveries d SET next_try_at = now() + sqlc.arg(lease)::interval, tries = d.tries + 1
+FROM outbox_events e
+WHERE e.event_id = d.event_id AND d.order_id = sqlc.arg(order_id) AND d.status = 'pending' AND d.next_try_at <= now()
+  AND NOT EXISTS (SELECT 1 FROM event_deliveries x WHERE x.order_id = d.order_id AND x.receiver = d.receiver AND x.seq < d.seq
+                  AND (x.status = 'parked' OR (x.status = 'pending' AND x.next_try_at > now())))
+RETURNING d.event_id, d.receiver, d.seq, d.tries, e.type, e.payload, e.created_at;
+
+-- name: DeliveriesDone :exec
+UPDATE event_deliveries d SET status = 'delivered', delivered_at = now(), last_code = ''
+FROM (SELECT unnest(sqlc.arg(event_ids)::text[]) AS e, unnest(sqlc.arg(receivers)::text[]) AS r) u
+WHERE d.event_id = u.e AND d.receiver = u.r AND d.status = 'pending';
+
+-- name: DeliveryFailed :exec
+UPDATE event_deliveries SET next_try_at = sqlc.arg(next_try_at), last_code = sqlc.arg(code), status = sqlc.arg(status)
+WHERE event_id = sqlc.arg(event_id) AND receiver = sqlc.arg(receiver) AND status = 'pending';
+
+-- name: DeliveryReturned :exec
+-- Not sent, because an earlier one failed: it was no try of its own.
+UPDATE event_deliveries SET next_try_at = sqlc.arg(next_try_at), tries = greatest(tries - 1, 0)
+WHERE event_id = sqlc.arg(event_id) AND receiver = sqlc.arg(receiver) AND status = 'pending';
+
+-- name: DeliveriesOpen :one
+SELECT count(*) FROM event_deliveries WHERE order_id = $1 AND status = 'pending';
+
+-- name: DeliveriesDueOrders :many
+SELECT DISTINCT order_id FROM (
+    SELECT d.order_id FROM event_deliveries d WHERE d.status = 'pending' AND d.next_try_at < now() - sqlc.arg(min_age)::interval
+    ORDER BY d.next_try_at LIMIT sqlc.arg(max_rows)) x;
+
+-- name: DeliveriesByOrder :many
+SELECT d.*, e.type FROM event_deliveries d JOIN outbox_events e ON e.event_id = d.event_id WHERE d.order_id = $1 ORDER BY d.seq, d.receiver;

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"orderflow/internal/money"
+	"orderflow/order"
+	"orderflow/store/sqlcgen"
+)
+
+// Reflected is what Reflect made of an attempt's answers.
+type Reflected struct {
+	Status     order.Status  // of the attempt, now
+	Order      order.Status  // of the order, now
+	Verdict    order.Verdict // of the newest answer; Unchanged when there was none to reflect
+	Why        string
+	Outcome    order.Outcome // of the newest answer
+	Code       string
+	WorkFrom   int64 // the order's work before and after, for the run that has seen it (rule 8)
+	WorkTo     int64
+	NeedsLook  bool // an answer was stale: a fresh lookup decides (rule 5)
+	ReviewOpen bool // this opened a review
+}
+
+// Reflect applies every answer of an attempt that was kept and not yet applied, in the order they came, by the transition
+// rule: payment, order, units, events, reviews and log in one transaction (S8). Running it again changes nothing.
+func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, error) {
+	var out Reflected
+	err := s.inTx(ctx, "reflect payment", func(ctx context.Context, w *work) error {
+		out = Reflected{Verdict: order.Unchanged}
+		row, err := w.read.AttemptLock(ctx, string(id))
+		if err != nil {
+			return err
+		}
+		sc, err := newScene(row.Order)
+		if err != nil {
+			return err
+		}
+		sc.attempt = &row.PaymentAttempt
+		out.WorkFrom, out.WorkTo = sc.order.WorkSeq, sc.order.WorkSeq
+		seen, err := w.read.ObservationsUnreflected(ctx, ptr(string(id)), sc.attempt.ReflectedSeq)
+		if err != nil {
+			return err
+		}
+		for i := range seen {
+			if err := s.reflectOne(ctx, w, &sc, seen[i], &out); err != nil {
+				return err
+			}
+		}
+		out.Status, out.Order = order.Status(sc.attempt.Status), order.Status(sc.order.Status)
+		if len(seen) == 0 {
+			return nil
+		}
+		return w.write.AttemptReflected(ctx, seen[len(seen)-1].Seq, string(id))
+	})
+	return out, err
+}
+
+func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Observation, out *Reflected) error {
+	f := sc.facts()
+	p := paymentSeen(o)
+	if p.Outcome == order.Succeeded && f.Order.Status != order.OrderOpen {
+		held, err := w.read.PaymentHeldElsewhere(ctx, &sc.order.OrderID, ptr(sc.attempt.AttemptID))
+		if err != nil {
+			return err
+		}
+		f.HeldElse = held
+	}
+	c := order.Apply(f, order.Trigger{Kind: order.PaymentObserved, Payment: p})
+	out.Verdict, out.Why, out.Outcome, out.Code = c.Verdict, c.Why, p.Outcome, p.Code
+	out.NeedsLook = c.Verdict == order.Stale || c.Verdict == order.Mismatch
+	out.ReviewOpen = out.ReviewOpen || len(c.Open) > 0
+	if c.Verdict == order.Stale || c.Verdict == order.Rejected {
+		return nil
+	}
+	if c.RecordMoney {
+		if err := recordMoney(ctx, w, *sc, o, c.Verdict == order.Applied); err != nil {
+			return err
+		}
+	}
+	if err := s.write(ctx, w, sc, c, cause{trigger: order.PaymentObserved, observation: &o.ObservationID, code: p.Code, nextAction: o.NextAction}); err != nil {
+		return err
+	}
+	if c.PlanUnits {
+		if err := planUnits(ctx, w, sc.order); err != nil {
+			return err
+		}
+	}
+	if c.PlanUnits || len(c.Events) > 0 {
+		out.WorkTo++
+		return w.write.OrderRaiseWork(ctx, sc.order.OrderID)
+	}
+	return nil
+}
+
+func paymentSeen(o sqlcgen.Observation) order.PaymentSeen {
+	return order.PaymentSeen{
+		Outcome: order.Outcome(o.Outcome), Final: o.Final,
+		Account:           order.Account{Gateway: o.Gateway, Name: o.Account, Environment: o.Environment},
+		ProviderPaymentID: o.ProviderPaymentID, MerchantReference: o.MerchantReference, Currency: money.Currency(o.Currency),
+		AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Code: o.Code, ReadVersion: o.ReadVersion,
+	}
+}
+
+func recordMoney(ctx context.Context, w *work, sc scene, o sqlcgen.Observation, matched bool) error {
+	return w.write.PaymentRecord(ctx, sqlcgen.PaymentRecordParams{
+		PaymentID: string(order.NewPaymentID()), Gateway: o.Gateway, Account: o.Account, Environment: o.Environment,
+		ProviderPaymentID: o.ProviderPaymentID, OrderID: &sc.order.OrderID, AttemptID: &sc.attempt.AttemptID, Currency: o.Currency,
+		CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Matched: matched,
+	})
+}
+
+// planUnits makes one unit per quantity of each line. The ids derive from order, line and ordinal by a hash of the natural
+// key, so a second plan of the same promise makes the same rows.
+func planUnits(ctx context.Context, w *work, o sqlcgen.Order) error {
+	lines, err := w.read.OrderLinesGet(ctx, o.OrderID)
+	if err != nil {
+		return err
+	}
+	p := sqlcgen.UnitsPlanParams{OrderID: o.OrderID, Revision: o.Revision}
+	log := sqlcgen.TransitionsInsertParams{OrderID: o.OrderID, Trigger: string(order.PaymentObserved)}
+	for _, l := range lines {
+		for ord := 1; ord <= int(l.Quantity); ord++ {
+			key := order.UnitKey{Order: order.ID(o.OrderID), Line: int(l.LineNo), Ordinal: ord, Action: order.Action(l.Action), Revision: int(o.Revision)}
+			id := string(key.ID())
+			p.Ids, p.LineNos = append(p.Ids, id), append(p.LineNos, l.LineNo)
+			p.Ordinals, p.Actions = append(p.Ordinals, int32(ord)), append(p.Actions, l.Action)
+			log.Kinds, log.Ids = append(log.Kinds, string(order.SubjectUnit)), append(log.Ids, id)
+			log.Froms, log.Tos = append(log.Froms, ""), append(log.Tos, string(order.UnitPlanned))
+		}
+	}
+	if len(p.Ids) == 0 {
+		return fmt.Errorf("order %q has no lines", o.OrderID)
+	}
+	if err := w.write.UnitsPlan(ctx, p); err != nil {
+		return err
+	}
+	return w.write.TransitionsInsert(ctx, log)
+}

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"orderflow/order"
+	"orderflow/store/sqlcgen"
+)
+
+// OrdersWithWork names orders whose work is not done and has not moved for minAge, and puts their next look off by again.
+// It touches open work only.
+func (s *Store) OrdersWithWork(ctx context.Context, minAge, again time.Duration, max int) ([]order.ID, error) {
+	rows, err := s.q().OrdersWithWork(ctx, sqlcgen.OrdersWithWorkParams{AgainAfter: again, MinAge: minAge, MaxRows: int32(max)})
+	out := make([]order.ID, len(rows))
+	for i, r := range rows {
+		out[i] = order.ID(r)
+	}
+	return out, translate("list orders with work", err)
+}
+
+// OrdersLapsed names open orders whose time is over and that hold no unclosed attempt.
+func (s *Store) OrdersLapsed(ctx context.Context, max int) ([]order.ID, error) {
+	rows, err := s.q().OrdersLapsed(ctx, int32(max))
+	out := make([]order.ID, len(rows))
+	for i, r := range rows {
+		out[i] = order.ID(r)
+	}
+	return out, translate("list lapsed orders", err)
+}
+
+// Due is a subject whose next check time has come.
+type Due struct {
+	Order   order.ID
+	Subject string
+}
+
+// ChecksDue names attempts and units to look up again, and puts their next look off by again.
+func (s *Store) ChecksDue(ctx context.Context, again time.Duration, max int) ([]Due, error) {
+	var out []Due
+	attempts, err := s.q().AttemptsToCheck(ctx, again, int32(max))
+	if err != nil {
+		return nil, translate("list due lookups", err)
+	}
+	for _, a := range attempts {
+		out = append(out, Due{Order: order.ID(a.OrderID), Subject: a.AttemptID})
+	}
+	units, err := s.q().UnitsToCheck(ctx, again, int32(max))
+	if err != nil {
+		return nil, translate("list due lookups", err)
+	}
+	for _, u := range units {
+		out = append(out, Due{Order: order.ID(u.OrderID), Subject: u.UnitID})
+	}
+	return out, nil
+}
