@@ -147,7 +147,7 @@ func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(k, v)
 	}
 	w.WriteHeader(trouble.Status)
-	_, _ = io.WriteString(w, strings.ReplaceAll(trouble.Body, issuertest.OperationMark, operation))
+	_, _ = io.WriteString(w, trouble.Body)
 }
 
 func (f *farSide) issue(operation string) (int, string) {

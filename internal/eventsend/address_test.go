@@ -22,10 +22,10 @@ func TestAddresses(t *testing.T) {
 		"127.0.0.1": loopback, "127.255.0.9": loopback, "::1": loopback, "::ffff:127.0.0.1": loopback, "64:ff9b::7f00:1": loopback,
 
 		"10.0.0.1": private, "172.16.0.1": private, "172.31.255.255": private, "192.168.1.1": private, "100.64.0.1": private,
-		"fc00::1": private, "fd12:3456::1": private, "::ffff:10.0.0.1": private, "64:ff9b::a00:1": private,
+		"fc00::1": private, "::ffff:100.64.0.1": private, "fd12:3456::1": private, "::ffff:10.0.0.1": private, "64:ff9b::a00:1": private,
 
 		"169.254.169.254": never, "::ffff:169.254.169.254": never, "64:ff9b::a9fe:a9fe": never, "fe80::1": never, "fe80::1%eth0": never,
-		"fd00:ec2::254": never, "0.0.0.0": never, "0.1.2.3": never, "::": never, "::ffff:0.0.0.0": never, "::7f00:1": never,
+		"fd00:ec2::254": never, "::ffff:198.18.0.1": never, "0.0.0.0": never, "0.1.2.3": never, "::": never, "::ffff:0.0.0.0": never, "::7f00:1": never,
 		"224.0.0.1": never, "ff02::1": never, "255.255.255.255": never, "240.0.0.1": never, "192.0.0.8": never, "198.18.0.1": never,
 		"203.0.113.7": never, "2001:db8::1": never, "2002:7f00:1::": never, "2001:0:1::1": never, "fec0::1": never, "64:ff9b:1::a00:1": never,
 	} {

@@ -10,27 +10,30 @@ import (
 	"orderflow/issuers"
 )
 
+// mark in a body becomes the operation id that is asked about.
+const mark = "{{operation_id}}"
+
 // rubbish are answers that say nothing usable, whatever their status. Each comes after the issuance was made, which is what
 // makes a guess dangerous.
 var rubbish = map[string]Trouble{
 	"HTMLFromAProxy":      {Status: 200, Body: "<html><body>Welcome"},
 	"EmptyBody":           {Status: 201},
 	"NoContent":           {Status: 204},
-	"CutJSON":             {Status: 201, Body: `{"issuance_id":"iss_1","operation_id":"` + OperationMark + `","status":"iss`},
+	"CutJSON":             {Status: 201, Body: `{"issuance_id":"iss_1","operation_id":"` + mark + `","status":"iss`},
 	"Null":                {Status: 200, Body: `null`},
-	"List":                {Status: 200, Body: `[{"issuance_id":"iss_1","operation_id":"` + OperationMark + `","status":"issued","reference":"V"}]`},
+	"List":                {Status: 200, Body: `[{"issuance_id":"iss_1","operation_id":"` + mark + `","status":"issued","reference":"V"}]`},
 	"TwoValues":           {Status: 200, Body: issuedBody + issuedBody},
-	"DoubledName":         {Status: 200, Body: `{"issuance_id":"iss_1","issuance_id":"iss_2","operation_id":"` + OperationMark + `","status":"issued","reference":"V"}`},
-	"NameInOtherCase":     {Status: 200, Body: `{"Issuance_ID":"iss_1","operation_id":"` + OperationMark + `","status":"issued","reference":"V"}`},
-	"NumberForText":       {Status: 200, Body: `{"issuance_id":7,"operation_id":"` + OperationMark + `","status":"issued","reference":"V"}`},
+	"DoubledName":         {Status: 200, Body: `{"issuance_id":"iss_1","issuance_id":"iss_2","operation_id":"` + mark + `","status":"issued","reference":"V"}`},
+	"NameInOtherCase":     {Status: 200, Body: `{"Issuance_ID":"iss_1","operation_id":"` + mark + `","status":"issued","reference":"V"}`},
+	"NumberForText":       {Status: 200, Body: `{"issuance_id":7,"operation_id":"` + mark + `","status":"issued","reference":"V"}`},
 	"NumberForOperation":  {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":7,"status":"issued","reference":"V"}`},
 	"NoOperation":         {Status: 200, Body: `{"issuance_id":"iss_1","status":"issued","reference":"V"}`},
-	"NoIssuance":          {Status: 200, Body: `{"operation_id":"` + OperationMark + `","status":"issued","reference":"V"}`},
-	"EmptyIssuance":       {Status: 200, Body: `{"issuance_id":"","operation_id":"` + OperationMark + `","status":"issued","reference":"V"}`},
-	"NoReference":         {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + OperationMark + `","status":"issued"}`},
-	"NoStatus":            {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + OperationMark + `","reference":"V"}`},
-	"UnknownStatus":       {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + OperationMark + `","status":"maybe","reference":"V"}`},
-	"NULInReference":      {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + OperationMark + `","status":"issued","reference":"V\u0000"}`},
+	"NoIssuance":          {Status: 200, Body: `{"operation_id":"` + mark + `","status":"issued","reference":"V"}`},
+	"EmptyIssuance":       {Status: 200, Body: `{"issuance_id":"","operation_id":"` + mark + `","status":"issued","reference":"V"}`},
+	"NoReference":         {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + mark + `","status":"issued"}`},
+	"NoStatus":            {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + mark + `","reference":"V"}`},
+	"UnknownStatus":       {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + mark + `","status":"maybe","reference":"V"}`},
+	"NULInReference":      {Status: 200, Body: `{"issuance_id":"iss_1","operation_id":"` + mark + `","status":"issued","reference":"V\u0000"}`},
 	"Redirect":            {Status: 302, Header: map[string]string{"Location": "/elsewhere"}},
 	"RedirectSameMethod":  {Status: 307, Header: map[string]string{"Location": "/v1/issuances"}},
 	"BadRequest":          {Status: 400, Body: `{"code":"bad_request"}`},
@@ -45,14 +48,14 @@ var rubbish = map[string]Trouble{
 	"UnprocessableSpaces": {Status: 422, Body: `{"code":"two words"}`},
 }
 
-const issuedBody = `{"issuance_id":"iss_1","operation_id":"` + OperationMark + `","status":"issued","reference":"V"}`
+const issuedBody = `{"issuance_id":"iss_1","operation_id":"` + mark + `","status":"issued","reference":"V"}`
 
 // onIssueOnly mean something else, or nothing wrong, to a read.
 var onIssueOnly = map[string]Trouble{
 	"NotFound":              {Status: 404, Body: `{"code":"not_found"}`},
 	"AcceptedButIssued":     {Status: 202, Body: issuedBody},
 	"AcceptedWithoutStatus": {Status: 202, Body: `{}`},
-	"CreatedButProcessing":  {Status: 201, Body: `{"operation_id":"` + OperationMark + `","status":"processing"}`},
+	"CreatedButProcessing":  {Status: 201, Body: `{"operation_id":"` + mark + `","status":"processing"}`},
 }
 
 // onLookupOnly have a meaning for a write.
@@ -62,7 +65,7 @@ var onLookupOnly = map[string]Trouble{
 	"Conflict":           {Status: 409, Body: `{}`},
 	"RateLimited":        {Status: 429, Body: `{}`},
 	"Accepted":           {Status: 202, Body: `{"status":"processing"}`},
-	"RefusedWithoutCode": {Status: 200, Body: `{"operation_id":"` + OperationMark + `","status":"refused"}`},
+	"RefusedWithoutCode": {Status: 200, Body: `{"operation_id":"` + mark + `","status":"refused"}`},
 }
 
 func garbage(b *bench) {
@@ -73,7 +76,7 @@ func garbage(b *bench) {
 				r := request(1)
 				r.OperationID = "op_" + name
 				trouble.Effect = true
-				b.arm(OnIssue, trouble)
+				b.arm(OnIssue, r.OperationID, trouble)
 				_, err := b.issue(r)
 				f := b.faultIs(err, fault.IssuanceUnknown)
 				require.Equal(t, trouble.Status, f.Provider.HTTPStatus)
@@ -95,7 +98,7 @@ func lookupFails(b *bench) {
 		for name, trouble := range set {
 			b.t.Run(name, func(t *testing.T) {
 				b := &bench{Side: b.Side, t: t, caps: b.caps}
-				b.arm(OnLookup, trouble)
+				b.arm(OnLookup, r.OperationID, trouble)
 				_, err := b.Issuer.Lookup(b.ctx(), r.OperationID)
 				f := b.faultIs(err, fault.IssuerReadFailed)
 				if trouble.Header["Retry-After"] != "" {
@@ -113,8 +116,9 @@ func lookupCut(b *bench) {
 	if !b.caps.Lookup {
 		b.t.Skip("no lookup")
 	}
-	b.arm(OnLookup, Trouble{Cut: true})
-	_, err := b.Issuer.Lookup(b.ctx(), request(1).OperationID)
+	r := request(1)
+	b.arm(OnLookup, r.OperationID, Trouble{Cut: true})
+	_, err := b.Issuer.Lookup(b.ctx(), r.OperationID)
 	b.faultIs(err, fault.IssuerReadFailed)
 }
 
@@ -186,7 +190,7 @@ func revokeFails(b *bench) {
 	} {
 		b.t.Run(name, func(t *testing.T) {
 			b := &bench{Side: b.Side, t: t, caps: b.caps}
-			b.arm(OnRevoke, tc.trouble)
+			b.arm(OnRevoke, r.OperationID, tc.trouble)
 			_, err := b.Issuer.Revoke(b.ctx(), r.OperationID)
 			b.faultIs(err, tc.code)
 		})

@@ -27,14 +27,11 @@ type Trouble struct {
 	Effect bool // do what was asked for first
 	Cut    bool // then cut the connection without a byte
 	Hang   bool // then hold the request until the caller goes away
-	// Otherwise this goes out. Body may hold OperationMark, which becomes the operation asked about.
+	// Otherwise this goes out.
 	Status int
 	Header map[string]string
 	Body   string
 }
-
-// OperationMark in a Trouble's body stands for the operation id of the request.
-const OperationMark = "{{operation_id}}"
 
 // Side is one issuer and the far side it talks to.
 type Side struct {

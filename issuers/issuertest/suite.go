@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,9 +88,10 @@ func (b *bench) issue(r issuers.Request) (issuers.Observation, error) {
 	return b.Issuer.Issue(b.ctx(), r.OperationID, b.freeze(r))
 }
 
-// arm skips the subtest where the far side cannot misbehave in this way.
-func (b *bench) arm(on Call, trouble Trouble) {
+// arm makes the next call about an operation go wrong, and skips the subtest where the far side cannot misbehave so.
+func (b *bench) arm(on Call, operationID string, trouble Trouble) {
 	b.t.Helper()
+	trouble.Body = strings.ReplaceAll(trouble.Body, mark, operationID)
 	if !b.Arm(b.t, on, trouble) {
 		b.t.Skipf("this far side cannot do %+v on %s", trouble, on)
 	}
@@ -187,7 +189,7 @@ func twice(b *bench) {
 
 func lostAnswer(b *bench) {
 	r := request(1)
-	b.arm(OnIssue, Trouble{Effect: true, Cut: true})
+	b.arm(OnIssue, r.OperationID, Trouble{Effect: true, Cut: true})
 	_, err := b.issue(r)
 	b.faultIs(err, fault.IssuanceUnknown)
 	require.Equal(b.t, 1, b.Sent(r.OperationID), "a write is never repeated by the implementation")
@@ -210,7 +212,7 @@ func (b *bench) resolve(r issuers.Request) {
 
 func lostRequest(b *bench) {
 	r := request(1)
-	b.arm(OnIssue, Trouble{Cut: true})
+	b.arm(OnIssue, r.OperationID, Trouble{Cut: true})
 	_, err := b.issue(r)
 	b.faultIs(err, fault.IssuanceUnknown)
 	require.LessOrEqual(b.t, b.Sent(r.OperationID), 1)
@@ -224,7 +226,7 @@ func lostRequest(b *bench) {
 
 func canceled(b *bench) {
 	r := request(1)
-	b.arm(OnIssue, Trouble{Effect: true, Hang: true})
+	b.arm(OnIssue, r.OperationID, Trouble{Effect: true, Hang: true})
 	ctx, cancel := context.WithCancel(b.ctx())
 	bytes := b.freeze(r)
 	done := make(chan error, 1)
@@ -241,7 +243,7 @@ func canceled(b *bench) {
 
 func deadline(b *bench) {
 	r := request(1)
-	b.arm(OnIssue, Trouble{Effect: true, Hang: true})
+	b.arm(OnIssue, r.OperationID, Trouble{Effect: true, Hang: true})
 	ctx, cancel := context.WithTimeout(b.ctx(), 200*time.Millisecond)
 	defer cancel()
 	_, err := b.Issuer.Issue(ctx, r.OperationID, b.freeze(r))
@@ -257,14 +259,15 @@ func canceledBefore(b *bench) {
 }
 
 func mismatch(b *bench) {
+	r := request(1)
 	foreign := Trouble{Effect: true, Status: 201, Body: `{"issuance_id":"iss_x","operation_id":"op_other","status":"issued","reference":"V-1"}`}
-	b.arm(OnIssue, foreign)
-	_, err := b.issue(request(1))
+	b.arm(OnIssue, r.OperationID, foreign)
+	_, err := b.issue(r)
 	b.faultIs(err, fault.IssuanceMismatch)
 	if b.caps.Lookup {
 		foreign.Status = 200
-		b.arm(OnLookup, foreign)
-		_, err = b.Issuer.Lookup(b.ctx(), request(1).OperationID)
+		b.arm(OnLookup, r.OperationID, foreign)
+		_, err = b.Issuer.Lookup(b.ctx(), r.OperationID)
 		b.faultIs(err, fault.IssuanceMismatch)
 	}
 }
@@ -286,7 +289,7 @@ func statuses(b *bench) {
 		if tc.after > 0 {
 			trouble.Header = map[string]string{"Retry-After": fmt.Sprint(int(tc.after.Seconds()))}
 		}
-		b.arm(OnIssue, trouble)
+		b.arm(OnIssue, r.OperationID, trouble)
 		_, err := b.issue(r)
 		f := b.faultIs(err, tc.code)
 		require.Equal(b.t, tc.after, f.RetryAfter)
@@ -297,21 +300,23 @@ func statuses(b *bench) {
 }
 
 func refusal(b *bench) {
-	b.arm(OnIssue, Trouble{Status: 422, Body: `{"code":"sold_out"}`})
-	o, err := b.issue(request(1))
+	r := request(1)
+	b.arm(OnIssue, r.OperationID, Trouble{Status: 422, Body: `{"code":"sold_out"}`})
+	o, err := b.issue(r)
 	require.NoError(b.t, err, "a refusal is an answer")
-	require.Equal(b.t, issuers.Observation{OperationID: request(1).OperationID, Outcome: issuers.Refused, Code: "sold_out"}, o)
-	require.Zero(b.t, b.Issued(request(1).OperationID))
+	require.Equal(b.t, issuers.Observation{OperationID: r.OperationID, Outcome: issuers.Refused, Code: "sold_out"}, o)
+	require.Zero(b.t, b.Issued(r.OperationID))
 }
 
 func processing(b *bench) {
-	b.arm(OnIssue, Trouble{Status: 202, Body: `{"status":"processing"}`})
-	o, err := b.issue(request(1))
+	r := request(1)
+	b.arm(OnIssue, r.OperationID, Trouble{Status: 202, Body: `{"status":"processing"}`})
+	o, err := b.issue(r)
 	require.NoError(b.t, err)
-	require.Equal(b.t, issuers.Observation{OperationID: request(1).OperationID, Outcome: issuers.Processing}, o)
+	require.Equal(b.t, issuers.Observation{OperationID: r.OperationID, Outcome: issuers.Processing}, o)
 	if b.caps.Lookup {
-		b.arm(OnLookup, Trouble{Status: 200, Body: `{"status":"processing","operation_id":"` + OperationMark + `"}`})
-		o, err = b.Issuer.Lookup(b.ctx(), request(1).OperationID)
+		b.arm(OnLookup, r.OperationID, Trouble{Status: 200, Body: `{"status":"processing","operation_id":"` + mark + `"}`})
+		o, err = b.Issuer.Lookup(b.ctx(), r.OperationID)
 		require.NoError(b.t, err)
 		require.Equal(b.t, issuers.Processing, o.Outcome)
 	}
