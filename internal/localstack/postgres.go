@@ -301,7 +301,7 @@ func (c *cluster) startOn(ctx context.Context, port int) (*Postgres, error) {
 		credential: c.user.credential(),
 	}
 	if !c.options.Durable {
-		spec.Log = filepath.Join(c.home, "log") // goes with the cluster
+		spec.Log = filepath.Join(c.home, "log")                                         // goes with the cluster
 		spec.Signals, spec.OnDeath = []syscall.Signal{syscall.SIGQUIT}, syscall.SIGQUIT // nobody needs a last checkpoint
 	}
 	process, err := Start(spec)
