@@ -46,7 +46,7 @@ type Fault struct {
 	ID           string `json:"id"`     // chosen by the injector when empty
 	Target       Target `json:"target"` // required
 	Method       string `json:"method,omitempty"`
-	PathSuffix   string `json:"path_suffix,omitempty"`
+	PathSuffix   string `json:"path_suffix,omitempty"` // Stripe's paths begin with /v1/, the issuers' with /issuers/{kind}/
 	PathContains string `json:"path_contains,omitempty"`
 	BodyContains string `json:"body_contains,omitempty"` // looks at the raw form or JSON text
 

@@ -228,6 +228,10 @@ func TestAdminOverHTTP(t *testing.T) {
 	require.Equal(t, "1s", admin(http.MethodPost, "stripe/settings", `{"key_ttl":"1s"}`).body["key_ttl"])
 	require.Equal(t, "1s", admin(http.MethodPost, "issuers/settings", `{"lookup_lag":"1s"}`).body["lookup_lag"])
 	require.Len(t, admin(http.MethodGet, "books/stripe", "").body["writes"], 2)
+	stranger, err := b.call(http.MethodPost, "/admin/reset", "", map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"})
+	require.NoError(t, err)
+	require.Equal(t, 403, stranger.status, "another site's page in the same browser")
+	require.Len(t, admin(http.MethodGet, "books/stripe", "").body["writes"], 2)
 	require.Equal(t, 204, admin(http.MethodPost, "reset", "").status)
 	require.Empty(t, admin(http.MethodGet, "books/stripe", "").body["writes"])
 	require.Equal(t, "0s", admin(http.MethodGet, "latency", "").body["stripe"])
@@ -268,4 +272,22 @@ func TestTakenPortIsExplained(t *testing.T) {
 	require.NoError(t, second.Close())
 	err := second.Start(b.Addr())
 	require.ErrorContains(t, err, fmt.Sprintf("the address %s is taken by another program", b.Addr()))
+}
+
+func TestResetForgetsRequestsAtWork(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, p := range parties(b)[:2] {
+		id := b.fault(faults.Fault{Target: p.target, Method: http.MethodPost, Times: 1, Action: faults.Slow, Delay: 100 * time.Millisecond})
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = p.write() })
+		require.NoError(t, b.Faults().AwaitFired(t.Context(), id, 1))
+		within(t, "the request is in the books", func() bool {
+			return len(b.Stripe().Writes(stripesim.Filter{Key: "k"}))+len(b.Issuers().Requests(issuersim.Filter{})) > 0
+		})
+		b.Stripe().Reset()
+		b.Issuers().Reset()
+		wg.Wait()
+		require.Zero(t, p.effects(), "nothing of the old books comes into the new ones")
+	}
 }

@@ -105,7 +105,10 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		faults.JSON(http.StatusOK, map[string]string{"status": "ok"}).Write(w)
 	})
-	s.adminRoutes(mux)
+	admin := http.NewServeMux()
+	s.adminRoutes(admin)
+	// A web page open in a developer's browser must not be able to arm faults or empty the books.
+	mux.Handle("/admin/", http.NewCrossOriginProtection().Handler(admin))
 	return mux
 }
 

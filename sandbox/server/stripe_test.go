@@ -232,6 +232,10 @@ func TestIdempotencyKeys(t *testing.T) {
 		require.Equal(t, 200, b.post("payment_intents", cardForm, strings.Repeat("k", 255)).status)
 		require.Equal(t, 400, b.post("payment_intents", cardForm, strings.Repeat("k", 256)).status)
 	})
+}
+
+func TestServerErrorIsStored(t *testing.T) {
+	t.Parallel()
 	for name, effect := range map[string]bool{"Stored500AfterTheEffect": true, "Stored500WithoutEffect": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

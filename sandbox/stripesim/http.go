@@ -261,7 +261,7 @@ func (s *Sim) write(r *request, run endpoint, object string, f *faults.Fault, en
 		s.mu.Unlock()
 		going := s.cfg.Faults.Wait(f.Delay)
 		s.mu.Lock()
-		if !going {
+		if !going || s.accounts[r.account.name] != r.account { // a reset has begun new books meanwhile
 			return faults.Answer{Status: http.StatusServiceUnavailable}
 		}
 		r.now = s.cfg.Now()

@@ -58,7 +58,7 @@ func (s *Sim) settle(r *request, status int, body []byte, stored bool) {
 	}
 	rec := r.account.keys[r.key]
 	if rec == nil || rec.requestID != r.id {
-		return // a reset happened meanwhile
+		return // pruned and claimed again while this one was still at work
 	}
 	if !stored {
 		delete(r.account.keys, r.key)
