@@ -121,7 +121,7 @@ func inFlight(t *testing.T, h Harness) {
 	b := setup(t, h)
 	b.guarded(t, gateways.Confirm)
 	a := b.prepared(t)
-	b.Arm(t, Fault{Kind: Slow, On: gateways.Confirm, Delay: time.Second, Times: 2})
+	b.Arm(t, Fault{Kind: Slow, On: gateways.Confirm, Delay: 2 * time.Second, Times: 2})
 	type result struct {
 		o   gateways.Observation
 		err error

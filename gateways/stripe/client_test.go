@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -8,11 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderflow/gateways"
 	"orderflow/internal/fault"
+	"orderflow/internal/secret"
 )
 
 const paidIntent = `{"id":"pi_1","object":"payment_intent","status":"succeeded","amount":1500,"amount_received":1500,` +
@@ -112,6 +115,34 @@ func TestRedirectsAreNeitherFollowedNorBelieved(t *testing.T) {
 	_, err = g.Lookup(t.Context(), gateways.Query{ProviderPaymentID: "pi_1"})
 	require.True(t, fault.IsCode(err, fault.GatewayReadFailed), "%v", err)
 	require.Zero(t, elsewhere.Load())
+}
+
+// The headers come in time and the body never ends: the bound covers the whole exchange.
+func TestAnAnswerThatNeverEndsIsCutOff(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, paidIntent[:20])
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-done:
+		}
+	}))
+	t.Cleanup(func() {
+		close(done)
+		srv.Close()
+	})
+	gw, err := Open(gateways.Settings{Name: "default", SecretKey: secret.New(simKey), APIBase: srv.URL, Timeout: 200 * time.Millisecond})
+	require.NoError(t, err)
+	g, ok := gw.(*Gateway)
+	require.True(t, ok)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = g.Send(ctx, gateways.Confirm, confirmOp(g, t))
+	require.True(t, fault.IsCode(err, fault.PaymentUnknown), "%v", err)
+	require.NoError(t, ctx.Err(), "the gateway bounds its own time")
 }
 
 func TestAFormThatWouldNotComeOutTheSameIsNotSent(t *testing.T) {

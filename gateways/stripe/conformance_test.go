@@ -156,11 +156,14 @@ func TestConformance(t *testing.T) {
 		},
 		Refused: []money.Amount{
 			{Minor: 1234, Currency: "KWD"},
-			{Minor: 500, Currency: "ISK"}, {Minor: 500, Currency: "UGX"}, {Minor: 500, Currency: "MGA"},
+			{Minor: 500, Currency: "ISK"},
+			{Minor: 500, Currency: "UGX"},
+			{Minor: 500, Currency: "MGA"},
 			{Minor: 100, Currency: "usd"},
 		},
 		WrongObjects: map[string][]byte{
 			"Charge":     []byte(`{"id":"ch_1","object":"charge","status":"succeeded","amount":80,"amount_received":80,"currency":"jpy"}`),
+			"OtherType":  []byte(`{"id":"pi_1","object":"charge","status":"succeeded","amount":80,"amount_received":80,"currency":"jpy"}`),
 			"Setup":      []byte(`{"id":"seti_1","object":"setup_intent","status":"succeeded"}`),
 			"List":       []byte(`{"object":"list","data":[],"has_more":false}`),
 			"Error":      []byte(`{"error":{"type":"card_error","code":"card_declined"}}`),

@@ -56,12 +56,14 @@ var errorTable = []row{
 	{on: writes, codes: "payment_method_provider_timeout payment_intent_payment_attempt_failed " +
 		"payment_intent_payment_attempt_expired", to: fault.PaymentUnknown},
 
-	{on: pays, codes: "card_declined expired_card incorrect_cvc incorrect_number invalid_number invalid_cvc " +
-		"invalid_expiry_month invalid_expiry_year insufficient_funds processing_error authentication_required " +
-		"payment_intent_authentication_failure payment_intent_action_required card_decline_rate_limit_exceeded " +
-		"payment_method_provider_decline payment_method_customer_decline payment_method_not_available " +
-		"payment_method_unactivated payment_intent_konbini_rejected_confirmation_number charge_exceeds_source_limit",
-		to: fault.PaymentDeclined},
+	{
+		on: pays, codes: "card_declined expired_card incorrect_cvc incorrect_number invalid_number invalid_cvc " +
+			"invalid_expiry_month invalid_expiry_year insufficient_funds processing_error authentication_required " +
+			"payment_intent_authentication_failure payment_intent_action_required card_decline_rate_limit_exceeded " +
+			"payment_method_provider_decline payment_method_customer_decline payment_method_not_available " +
+			"payment_method_unactivated payment_intent_konbini_rejected_confirmation_number charge_exceeds_source_limit",
+		to: fault.PaymentDeclined,
+	},
 
 	{on: writes, codes: "payment_method_unexpected_state payment_method_currency_mismatch " +
 		"payment_intent_incompatible_payment_method payment_intent_invalid_parameter amount_too_small amount_too_large " +
@@ -69,9 +71,11 @@ var errorTable = []row{
 		"parameter_invalid_string_blank parameter_invalid_string_empty parameters_exclusive url_invalid " +
 		"resource_missing", to: fault.PaymentInvalid},
 
-	{on: always, codes: "livemode_mismatch testmode_charges_only country_unsupported account_invalid " +
-		"tls_version_unsupported api_key_expired platform_api_key_expired secret_key_required",
-		to: fault.GatewayMisconfigured},
+	{
+		on: always, codes: "livemode_mismatch testmode_charges_only country_unsupported account_invalid " +
+			"tls_version_unsupported api_key_expired platform_api_key_expired secret_key_required",
+		to: fault.GatewayMisconfigured,
+	},
 	// A wrong or under-privileged key has no code, only its status beside a well-formed error. Neither was executed.
 	{on: always, bare: true, typ: "invalid_request_error", status: http.StatusUnauthorized, to: fault.GatewayMisconfigured},
 	{on: always, bare: true, typ: "invalid_request_error", status: http.StatusForbidden, to: fault.GatewayMisconfigured},

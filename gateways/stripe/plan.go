@@ -130,10 +130,10 @@ func validAmount(a money.Amount) error {
 		want = 3
 	}
 	if exp != want {
-		return errors.New("Stripe counts this currency in other units than ISO 4217: use another currency or gateway")
+		return errors.New("this currency has other units at Stripe than in ISO 4217: use another currency or gateway")
 	}
 	if want == 3 && a.Minor%10 != 0 {
-		return errors.New("Stripe takes three-decimal currencies only with a last digit of 0: round the price to two places")
+		return errors.New("an amount with three decimals must end in 0 at Stripe: choose a price with two")
 	}
 	return nil
 }
