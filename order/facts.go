@@ -149,7 +149,7 @@ type Opening struct {
 // Change is what the rule answers. The store writes all of it in one transaction, or nothing.
 type Change struct {
 	Verdict     Verdict
-	Why         string // for Rejected, Stale and Mismatch: one stable word
+	Why         string // one stable word, where the verdict needs one
 	Transitions []Transition
 	CloseReason CloseReason // for an attempt that closes
 	RecordMoney bool        // store the observed payment as a fact

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"strings"
 )
 
 // Ids are types of their own, so that an attempt can never be passed where a unit is meant.
@@ -80,4 +81,10 @@ func IssueOperation(unit UnitID, generation int) OperationID {
 		return OperationID("op_issue_" + string(unit))
 	}
 	return OperationID(fmt.Sprintf("op_issue_%s.%d", unit, generation))
+}
+
+// owns reports whether op is one of the unit's own operations, of whatever generation.
+func (u UnitID) owns(op OperationID) bool {
+	first := string(IssueOperation(u, 1))
+	return string(op) == first || strings.HasPrefix(string(op), first+".")
 }

@@ -170,6 +170,8 @@ type Policy struct {
 	LongestRetryInterval time.Duration `json:"longest_retry_interval"`
 	ReviewCheckEvery     time.Duration `json:"review_check_every"`    // the sweep's look at what is parked
 	RerunSafeAfter       time.Duration `json:"rerun_safe_after"`      // after the last send, before an operator may run a unit again
+	StepTimeout          time.Duration `json:"step_timeout"`          // one try of a step that talks to the outside; longer than a gateway's own timeout
+	DeadWorkerAfter      time.Duration `json:"dead_worker_after"`     // a try whose worker shows no life for this long is run again elsewhere
 	DeliveryLocalBudget  time.Duration `json:"delivery_local_budget"` // how long a delivery may be tried inside the workflow task
 	UnitsAtOnce          int           `json:"units_at_once"`
 	BatchMax             int           `json:"batch_max"` // units per run before continue-as-new
@@ -184,6 +186,8 @@ func DefaultPolicy() Policy {
 		LongestRetryInterval: 2 * time.Minute,
 		ReviewCheckEvery:     10 * time.Minute,
 		RerunSafeAfter:       10 * time.Minute,
+		StepTimeout:          90 * time.Second,
+		DeadWorkerAfter:      10 * time.Second,
 		DeliveryLocalBudget:  300 * time.Millisecond,
 		UnitsAtOnce:          8,
 		BatchMax:             200,

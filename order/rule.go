@@ -75,7 +75,10 @@ func (f Facts) attemptClaimed() Change {
 		return rejected("already_claimed")
 	}
 	if f.Order.Status != OrderOpen {
-		return rejected("order_not_open")
+		// An earlier attempt captured late, or the promise is over: this one is given up before anything was sent.
+		c := move(SubjectAttempt, AttemptCreated, AttemptClosed)
+		c.Why, c.CloseReason = "order_not_open", ClosedBeforeSend
+		return c
 	}
 	return move(SubjectAttempt, AttemptCreated, AttemptSent)
 }
@@ -105,8 +108,11 @@ func (f Facts) paymentObserved(p PaymentSeen) Change {
 	case AttemptDeclined, AttemptClosed:
 		c = f.notCaptured(c, p)
 	}
-	if a.Status == AttemptUnknown && to != AttemptUnknown {
+	switch a.Status {
+	case AttemptUnknown:
 		c.Resolve = append(c.Resolve, ReviewConfirmUnknown)
+	case AttemptDeclined: // the cancel that kept failing has its answer
+		c.Resolve = append(c.Resolve, ReviewRepeatedFailure)
 	}
 	return c
 }
@@ -289,11 +295,7 @@ func (f Facts) issuanceObserved(s IssuanceSeen) Change {
 	if u == nil {
 		return rejected("no_unit")
 	}
-	if (s.Outcome == Issued || s.Outcome == Processing) && s.OperationID != u.Operation {
-		c := Change{Verdict: Mismatch, Why: "operation_differs", Open: []Opening{{Subject: SubjectUnit, Reason: ReviewIssuanceMismatch}}}
-		if u.Status == UnitIssuing {
-			c.Transitions = []Transition{{Subject: SubjectUnit, From: UnitIssuing, To: UnitUnknown}}
-		}
+	if c, other := f.otherOperation(s); other {
 		return c
 	}
 	to, contradiction := unitNext(u.Status, s.Outcome)
@@ -312,6 +314,36 @@ func (f Facts) issuanceObserved(s IssuanceSeen) Change {
 		c.Resolve = append(c.Resolve, ReviewIssuanceUnknown, ReviewIssuanceRefused)
 	}
 	return c
+}
+
+// otherOperation answers what is said about another operation than the unit's current one. A late refusal, loss or "not
+// found" of an earlier generation says nothing about the one that may be under way; "issued" under another id says that
+// goods may be out, so the unit is not issued until a person has looked.
+func (f Facts) otherOperation(s IssuanceSeen) (Change, bool) {
+	u := f.Unit
+	if s.OperationID == u.Operation {
+		return Change{}, false
+	}
+	switch s.Outcome {
+	case Issued, Processing:
+	case Refused:
+		if s.OperationID == "" { // a refusal need not repeat the id
+			return Change{}, false
+		}
+		if u.ID.owns(s.OperationID) {
+			return Change{Verdict: Stale, Why: "operation_moved"}, true
+		}
+	default:
+		if s.OperationID == "" {
+			return Change{}, false
+		}
+		return Change{Verdict: Stale, Why: "operation_moved"}, true
+	}
+	c := Change{Verdict: Mismatch, Why: "operation_differs", Open: []Opening{{Subject: SubjectUnit, Reason: ReviewIssuanceMismatch}}}
+	if u.Status == UnitIssuing || u.Status == UnitPlanned {
+		c.Transitions = []Transition{{Subject: SubjectUnit, From: u.Status, To: UnitUnknown}}
+	}
+	return c, true
 }
 
 // unitNext is the unit's graph for an issuer's answers. "Not found" moves nothing: whether it may be sent again is the

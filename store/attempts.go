@@ -158,6 +158,11 @@ func (s *Store) OperationClaim(ctx context.Context, id order.AttemptID, op order
 		if c.Verdict == order.Rejected && c.Why != "already_claimed" {
 			return fault.Reject(c.Why, "claim operation")
 		}
+		if c.To(order.SubjectAttempt) == order.AttemptClosed {
+			err := s.write(ctx, w, &sc, c, cause{trigger: order.AttemptClaimed, code: c.Why})
+			out, won = *sc.attempt, false
+			return err
+		}
 		if _, err := w.read.OperationClaim(ctx, string(op)); isNoRows(err) {
 			out, won = *sc.attempt, false
 			return nil

@@ -21,6 +21,8 @@ type Reflected struct {
 	WorkTo     int64
 	NeedsLook  bool // an answer was stale: a fresh lookup decides (rule 5)
 	ReviewOpen bool // this opened a review
+	Internal   int  // units planned by this call: of our own database,
+	External   int  // and of external issuers
 }
 
 // Reflect applies every answer of an attempt that was kept and not yet applied, in the order they came, by the transition
@@ -83,7 +85,7 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 		return err
 	}
 	if c.PlanUnits {
-		if err := planUnits(ctx, w, sc.order); err != nil {
+		if err := planUnits(ctx, w, sc.order, out); err != nil {
 			return err
 		}
 	}
@@ -113,7 +115,7 @@ func recordMoney(ctx context.Context, w *work, sc scene, o sqlcgen.Observation, 
 
 // planUnits makes one unit per quantity of each line. The ids derive from order, line and ordinal by a hash of the natural
 // key, so a second plan of the same promise makes the same rows.
-func planUnits(ctx context.Context, w *work, o sqlcgen.Order) error {
+func planUnits(ctx context.Context, w *work, o sqlcgen.Order, out *Reflected) error {
 	lines, err := w.read.OrderLinesGet(ctx, o.OrderID)
 	if err != nil {
 		return err
@@ -121,6 +123,11 @@ func planUnits(ctx context.Context, w *work, o sqlcgen.Order) error {
 	p := sqlcgen.UnitsPlanParams{OrderID: o.OrderID, Revision: o.Revision}
 	log := sqlcgen.TransitionsInsertParams{OrderID: o.OrderID, Trigger: string(order.PaymentObserved)}
 	for _, l := range lines {
+		if order.Action(l.Action).Internal() {
+			out.Internal += int(l.Quantity)
+		} else {
+			out.External += int(l.Quantity)
+		}
 		for ord := 1; ord <= int(l.Quantity); ord++ {
 			key := order.UnitKey{Order: order.ID(o.OrderID), Line: int(l.LineNo), Ordinal: ord, Action: order.Action(l.Action), Revision: int(o.Revision)}
 			id := string(key.ID())

@@ -1,0 +1,358 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"orderflow/gateways"
+	"orderflow/internal/fault"
+	"orderflow/internal/money"
+	"orderflow/order"
+	"orderflow/store"
+	"orderflow/store/sqlcgen"
+)
+
+// AttemptInput names the attempt a step works on.
+type AttemptInput struct {
+	AttemptID order.AttemptID `json:"attempt_id"`
+	Bounds    Bounds          `json:"bounds,omitzero"`
+}
+
+// PaymentResult is what a step learned. The truth is in the database; this is for the workflow's next move.
+type PaymentResult struct {
+	Outcome order.Outcome `json:"outcome"`
+	Code    string        `json:"code,omitempty"`
+}
+
+// ConfirmPayment takes an attempt's outside writes as far as they go now: it sends what was never sent, and looks before it
+// repeats what was (rules 1 and 2). Every answer is stored before it returns. An outcome that is not known is an ordinary
+// result here; ResolvePayment goes on with it.
+func (a *Activities) ConfirmPayment(ctx context.Context, in AttemptInput) (PaymentResult, error) {
+	defer alive(ctx)()
+	r, err := a.advance(ctx, in.AttemptID, true)
+	if f := fault.As(err); f != nil && settlesLater(f) {
+		return PaymentResult{Outcome: order.Unknown, Code: string(f.Code)}, nil
+	}
+	return r, Fail(ctx, err, in.Bounds)
+}
+
+// settlesLater tells faults of the other side from faults of ours: the first are looked into, the second run again.
+func settlesLater(f *fault.Error) bool {
+	switch f.Code {
+	case fault.DatabaseUnavailable, fault.DatabaseContention, fault.ConstraintViolated, fault.VersionMoved, fault.InternalError, fault.NotFound, fault.Refused:
+		return false
+	}
+	return true
+}
+
+// ResolvePayment looks an unknown outcome up, and repeats the stored request where the provider's guard holds. It fails with
+// the code of what is missing until there is an answer; the table and the bounds say how often it is asked.
+func (a *Activities) ResolvePayment(ctx context.Context, in AttemptInput) (PaymentResult, error) {
+	defer alive(ctx)()
+	r, err := a.advance(ctx, in.AttemptID, !in.Bounds.Once)
+	if err == nil && r.Outcome == order.Unknown {
+		code := fault.Code(r.Code)
+		if code == "" {
+			code = fault.PaymentUnknown
+		}
+		err = fault.New(code, "resolve payment")
+	}
+	return r, Fail(ctx, err, in.Bounds)
+}
+
+// LookPayment asks the provider for the current state of a payment, whatever we believe, and sends nothing.
+func (a *Activities) LookPayment(ctx context.Context, in AttemptInput) (PaymentResult, error) {
+	defer alive(ctx)()
+	t, err := a.open(ctx, in.AttemptID)
+	if err != nil {
+		return PaymentResult{}, Fail(ctx, err, in.Bounds)
+	}
+	o, err := t.look(ctx)
+	if err != nil {
+		return PaymentResult{}, Fail(ctx, err, in.Bounds)
+	}
+	r, err := t.keep(ctx, o, sqlcgen.Operation{}, "lookup")
+	return r, Fail(ctx, err, in.Bounds)
+}
+
+// CloseAttempt makes sure that a declined attempt can capture nothing any more, so that another may be opened (rule 4).
+func (a *Activities) CloseAttempt(ctx context.Context, in AttemptInput) (PaymentResult, error) {
+	defer alive(ctx)()
+	r, err := a.closeAttempt(ctx, in.AttemptID)
+	return r, Fail(ctx, err, in.Bounds)
+}
+
+func (a *Activities) closeAttempt(ctx context.Context, id order.AttemptID) (PaymentResult, error) {
+	t, err := a.open(ctx, id)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	c, ok := t.gw.(gateways.Canceler)
+	if !ok || t.att.Status != string(order.AttemptDeclined) {
+		return PaymentResult{Outcome: order.Declined}, nil
+	}
+	if t.operation(gateways.Cancel) == nil {
+		p, err := c.PlanCancel(t.att.ProviderPaymentID)
+		if err != nil {
+			return PaymentResult{}, err
+		}
+		op := order.NewOperationID() // the row that stands wins; a second id is never used
+		d := store.OperationDraft{ID: op, Kind: string(p.Kind), Sealed: a.d.Box.Seal(p.Request, OperationAAD(op)), Fingerprint: a.d.Box.Fingerprint(p.Request)}
+		if err := a.d.Store.AttemptAddOperation(ctx, id, order.ID(t.att.OrderID), d); err != nil {
+			return PaymentResult{}, err
+		}
+		if t, err = a.open(ctx, id); err != nil {
+			return PaymentResult{}, err
+		}
+	}
+	r, err := t.perform(ctx, *t.operation(gateways.Cancel), true)
+	if err == nil && r.Outcome == order.Unknown {
+		return r, fault.New(fault.PaymentUnknown, "close attempt")
+	}
+	return r, err
+}
+
+// advance performs prepare and confirm, in order, each at most once unless a repeat is safe.
+func (a *Activities) advance(ctx context.Context, id order.AttemptID, maySend bool) (PaymentResult, error) {
+	t, err := a.open(ctx, id)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	r := PaymentResult{Outcome: order.Unknown}
+	for _, kind := range []gateways.Kind{gateways.Prepare, gateways.Confirm} {
+		op := t.operation(kind)
+		if op == nil {
+			continue
+		}
+		if op.FinishedAt != nil {
+			r = PaymentResult{Outcome: order.Outcome(op.Outcome), Code: op.OutcomeCode}
+		} else if r, err = t.perform(ctx, *op, maySend); err != nil {
+			return r, err
+		}
+		if r.Outcome != order.Prepared {
+			return r, nil
+		}
+	}
+	return r, nil
+}
+
+// try is one process's work on one attempt.
+type try struct {
+	a   *Activities
+	gw  gateways.Gateway
+	att sqlcgen.PaymentAttempt // its version is what answers are stored under (rule 5)
+	ops []sqlcgen.Operation
+	won map[string]bool // operations this process has claimed and not sent yet
+}
+
+func (a *Activities) open(ctx context.Context, id order.AttemptID) (*try, error) {
+	w, err := a.d.Store.AttemptWork(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	gw, err := a.gateway(order.Account{Gateway: w.Attempt.Gateway, Name: w.Attempt.Account, Environment: w.Attempt.Environment})
+	if err != nil {
+		return nil, err
+	}
+	return &try{a: a, gw: gw, att: w.Attempt, ops: w.Operations, won: map[string]bool{}}, nil
+}
+
+func (t *try) operation(k gateways.Kind) *sqlcgen.Operation {
+	for i := range t.ops {
+		if t.ops[i].Kind == string(k) {
+			return &t.ops[i]
+		}
+	}
+	return nil
+}
+
+// perform sends an operation that was never sent, and otherwise looks before anything else.
+func (t *try) perform(ctx context.Context, op sqlcgen.Operation, maySend bool) (PaymentResult, error) {
+	if t.won[op.OperationID] {
+		delete(t.won, op.OperationID)
+		return t.send(ctx, op, false)
+	}
+	if op.Sends == 0 {
+		if !maySend {
+			return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
+		}
+		att, won, err := t.a.d.Store.OperationClaim(ctx, order.AttemptID(t.att.AttemptID), order.OperationID(op.OperationID))
+		if err != nil {
+			return PaymentResult{}, err
+		}
+		t.att = att
+		if won {
+			return t.send(ctx, op, false)
+		}
+		if att.Status == string(order.AttemptClosed) {
+			return PaymentResult{Outcome: order.Declined, Code: att.Code}, nil
+		}
+	}
+	return t.resolve(ctx, op, maySend)
+}
+
+// resolve deals with an operation that was sent and whose answer is not stored.
+func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (PaymentResult, error) {
+	kind := gateways.Kind(op.Kind)
+	if kind == gateways.Prepare && t.att.ProviderPaymentID == "" {
+		// Making the object takes no money, so asking for it again under the same key is always safe.
+		return t.repeat(ctx, op, maySend)
+	}
+	o, err := t.look(ctx)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	caps := t.gw.Capabilities()
+	undone := o.Outcome == gateways.Untouched || (kind == gateways.Cancel && !o.Final && (o.Outcome == gateways.Declined || o.Outcome == gateways.Pending))
+	switch {
+	case kind == gateways.Prepare:
+		return PaymentResult{Outcome: order.Prepared}, nil
+	case undone && op.SentAt != nil && time.Since(*op.SentAt) < caps.RepeatSafeFor[kind]:
+		return t.repeat(ctx, op, maySend)
+	case undone:
+		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
+	case o.Outcome == gateways.NotFound:
+		o.Final = caps.NotFoundFinalAfter > 0 && op.LastSentAt != nil && time.Since(*op.LastSentAt) > caps.NotFoundFinalAfter // rule 6
+		if !o.Final {
+			return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentNotFound)}, nil
+		}
+	}
+	return t.keep(ctx, o, op, "lookup")
+}
+
+// repeat sends the stored request again under its stored key, as the only one to do so now.
+func (t *try) repeat(ctx context.Context, op sqlcgen.Operation, maySend bool) (PaymentResult, error) {
+	if !maySend {
+		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
+	}
+	won, err := t.a.d.Store.OperationClaimAgain(ctx, order.OperationID(op.OperationID), int(op.Sends))
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	if !won {
+		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentInProgress)}, nil
+	}
+	return t.send(ctx, op, true)
+}
+
+// send puts the stored bytes on the wire and stores what comes back.
+func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (PaymentResult, error) {
+	request, err := t.a.d.Box.Open(op.SealedRequest, OperationAAD(order.OperationID(op.OperationID)))
+	if err != nil {
+		return PaymentResult{}, fault.Wrap(fault.InternalError, "open stored request", err)
+	}
+	kind := gateways.Kind(op.Kind)
+	o, err := t.gw.Send(ctx, kind, gateways.Operation{Key: op.OperationID, ProviderPaymentID: t.att.ProviderPaymentID, Request: request})
+	if err == nil {
+		return t.keep(ctx, o, op, "send")
+	}
+	f := fault.As(err)
+	if repeated && f.Class != fault.Conflict {
+		return PaymentResult{}, err // a refusal of a repeat says nothing about the send before it: look again
+	}
+	switch f.Class {
+	case fault.Invalid, fault.Misconfigured, fault.Declined:
+		// Answered: it was refused and nothing happened. Without an object at the provider nothing ever can.
+		final := kind == gateways.Prepare || !t.gw.Capabilities().DeclineLeavesOpen
+		return t.keepFault(ctx, f, op, order.Refused, final)
+	case fault.Unknown:
+		return t.keepFault(ctx, f, op, order.Unknown, false)
+	case fault.Conflict:
+		return t.settleConflict(ctx, op, f)
+	}
+	return PaymentResult{}, err // transient, in progress, internal: the operation stays sent without an answer
+}
+
+// settleConflict: the provider says that this was done before. Its current state decides, and is asked for at once.
+func (t *try) settleConflict(ctx context.Context, op sqlcgen.Operation, f *fault.Error) (PaymentResult, error) {
+	o, err := t.look(ctx)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	if o.Outcome == gateways.Untouched || o.Outcome == gateways.NotFound {
+		return PaymentResult{Outcome: order.Unknown, Code: string(f.Code)}, nil
+	}
+	return t.keep(ctx, o, op, "lookup")
+}
+
+func (t *try) look(ctx context.Context) (gateways.Observation, error) {
+	return t.gw.Lookup(ctx, gateways.Query{
+		ProviderPaymentID: t.att.ProviderPaymentID, MerchantReference: t.att.MerchantReference, Currency: money.Currency(t.att.Currency),
+	})
+}
+
+// keep stores an observation. After a prepare it learns the provider's id and claims the confirm in the same transaction.
+func (t *try) keep(ctx context.Context, o gateways.Observation, op sqlcgen.Operation, source string) (PaymentResult, error) {
+	p := order.PaymentSeen{
+		Outcome: order.Outcome(o.Outcome), Final: o.Final,
+		Account:           order.Account{Gateway: o.Account.Gateway, Name: o.Account.Name, Environment: string(o.Account.Environment)},
+		ProviderPaymentID: o.ProviderPaymentID, MerchantReference: o.MerchantReference, Currency: o.Currency,
+		AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Code: o.DeclineCode,
+		ReadVersion: t.att.Version,
+	}
+	s := t.seen(p, op, source)
+	s.ProviderStatus, s.RequestID = o.Status, o.RequestID
+	if o.NextAction != nil {
+		s.NextAction, _ = json.Marshal(o.NextAction) // strings always marshal
+	}
+	if !o.ProviderTime.IsZero() {
+		s.ProviderTime = &o.ProviderTime
+	}
+	var next order.OperationID
+	if t.ours(o) {
+		s.LearnedID = o.ProviderPaymentID
+		if op.Kind == string(gateways.Prepare) && o.Outcome == gateways.Untouched {
+			s.Payment.Outcome = order.Prepared
+			if c := t.operation(gateways.Confirm); c != nil && c.Sends == 0 {
+				next = order.OperationID(c.OperationID)
+			}
+		}
+	}
+	return t.store(ctx, s, next)
+}
+
+// ours compares an answer with what was stored before the send. Only then is the provider's id taken over.
+func (t *try) ours(o gateways.Observation) bool {
+	return o.ProviderPaymentID != "" && o.MerchantReference == t.att.MerchantReference && o.AmountMinor == t.att.AmountMinor &&
+		string(o.Currency) == t.att.Currency && o.Account.Gateway == t.att.Gateway && o.Account.Name == t.att.Account &&
+		string(o.Account.Environment) == t.att.Environment
+}
+
+func (t *try) keepFault(ctx context.Context, f *fault.Error, op sqlcgen.Operation, outcome order.Outcome, final bool) (PaymentResult, error) {
+	code := string(f.Code)
+	if outcome == order.Refused && f.Provider.Code != "" && f.Code == fault.PaymentInvalid {
+		code = f.Provider.Code
+	}
+	s := t.seen(order.PaymentSeen{Outcome: outcome, Final: final, Code: code, ReadVersion: t.att.Version}, op, "send")
+	s.RequestID = f.Provider.RequestID
+	return t.store(ctx, s, "")
+}
+
+func (t *try) seen(p order.PaymentSeen, op sqlcgen.Operation, source string) store.Seen {
+	return store.Seen{
+		Attempt: order.AttemptID(t.att.AttemptID), Order: order.ID(t.att.OrderID), Operation: order.OperationID(op.OperationID),
+		Source: source, Payment: p,
+	}
+}
+
+func (t *try) store(ctx context.Context, s store.Seen, next order.OperationID) (PaymentResult, error) {
+	kctx, cancel := keeping(ctx)
+	defer cancel()
+	won, err := t.a.d.Store.ObservationKeep(kctx, s, next)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	if s.LearnedID != "" {
+		t.att.ProviderPaymentID = s.LearnedID
+	}
+	if won {
+		t.won[string(next)] = true
+		for i := range t.ops {
+			if t.ops[i].OperationID == string(next) {
+				t.ops[i].Sends = 1
+			}
+		}
+	}
+	return PaymentResult{Outcome: s.Payment.Outcome, Code: s.Payment.Code}, nil
+}

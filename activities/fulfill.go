@@ -1,0 +1,206 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"orderflow/internal/fault"
+	"orderflow/issuers"
+	"orderflow/order"
+	"orderflow/store"
+)
+
+// internalBatch is how many units one transaction provides; a large order takes several.
+const internalBatch = 1000
+
+// FulfillInternal provides what needs nothing but our database, and completes the order when nothing else is open.
+func (a *Activities) FulfillInternal(ctx context.Context, in OrderInput) (store.Provided, error) {
+	p, err := a.d.Store.FulfillInternal(ctx, in.OrderID, internalBatch)
+	return p, Fail(ctx, err, in.Bounds)
+}
+
+// UnitInput names the unit a step works on.
+type UnitInput struct {
+	OrderID order.ID     `json:"order_id"`
+	UnitID  order.UnitID `json:"unit_id"`
+	Bounds  Bounds       `json:"bounds,omitzero"`
+}
+
+// UnitResult is where the unit stands.
+type UnitResult struct {
+	Status order.Status `json:"status"`
+	Code   string       `json:"code,omitempty"`
+}
+
+// IssueUnit has a unit issued: it sends what was never sent, and looks - or repeats, where the issuer is idempotent - before
+// anything else once something was. An opaque issuer is sent to once, ever (rule 3). It fails with the code of what is
+// missing until there is an answer.
+func (a *Activities) IssueUnit(ctx context.Context, in UnitInput) (UnitResult, error) {
+	defer alive(ctx)()
+	r, err := a.issue(ctx, in, true)
+	return r, Fail(ctx, err, in.Bounds)
+}
+
+// LookUnit asks the issuer about a unit and sends nothing that could issue.
+func (a *Activities) LookUnit(ctx context.Context, in UnitInput) (UnitResult, error) {
+	defer alive(ctx)()
+	r, err := a.issue(ctx, in, false)
+	return r, Fail(ctx, err, in.Bounds)
+}
+
+func (a *Activities) issue(ctx context.Context, in UnitInput, maySend bool) (UnitResult, error) {
+	w, err := a.d.Store.UnitWork(ctx, in.UnitID)
+	if err != nil {
+		return UnitResult{}, err
+	}
+	iss, err := a.issuer(w.Unit.Issuer)
+	if err != nil {
+		return UnitResult{}, err
+	}
+	u := unitTry{a: a, iss: iss, work: w}
+	switch order.Status(w.Unit.Status) {
+	case order.UnitPlanned:
+		if !maySend {
+			return UnitResult{Status: order.UnitPlanned}, nil
+		}
+		return u.first(ctx)
+	case order.UnitIssuing, order.UnitUnknown, order.UnitRefused:
+		return u.resolve(ctx, maySend)
+	}
+	return UnitResult{Status: order.Status(w.Unit.Status)}, nil
+}
+
+// unitTry is one process's work on one unit.
+type unitTry struct {
+	a    *Activities
+	iss  issuers.Issuer
+	work store.UnitWork
+}
+
+func (u unitTry) id() order.UnitID { return order.UnitID(u.work.Unit.UnitID) }
+
+func (u unitTry) operation() order.OperationID {
+	return order.IssueOperation(u.id(), int(u.work.Unit.Generation))
+}
+
+// first freezes and claims the request; only the winner sends it.
+func (u unitTry) first(ctx context.Context) (UnitResult, error) {
+	op := u.operation()
+	frozen, err := u.iss.Freeze(issuers.Request{
+		OperationID: string(op), OrderID: u.work.Unit.OrderID, UnitID: string(u.id()), SKU: u.work.Unit.Sku, RecipientRef: u.work.Order.BuyerRef,
+	})
+	if err != nil {
+		return UnitResult{}, err
+	}
+	d := store.OperationDraft{ID: op, Kind: "issue", Sealed: u.a.d.Box.Seal(frozen, OperationAAD(op)), Fingerprint: u.a.d.Box.Fingerprint(frozen)}
+	won, err := u.a.d.Store.UnitClaim(ctx, u.id(), order.ID(u.work.Unit.OrderID), d, int(u.work.Unit.Generation))
+	if err != nil {
+		return UnitResult{}, err
+	}
+	if !won {
+		return UnitResult{}, fault.New(fault.IssuanceInProgress, "issue unit") // somebody else has it: look next time
+	}
+	return u.send(ctx, op, frozen, false)
+}
+
+// resolve deals with a unit whose request was sent and whose answer is not stored.
+func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) {
+	caps, op := u.iss.Capabilities(), u.work.Operation
+	if op == nil {
+		return UnitResult{}, fault.New(fault.InternalError, "issue unit")
+	}
+	if caps.Lookup {
+		o, err := u.iss.Lookup(ctx, op.OperationID)
+		if err != nil {
+			return UnitResult{}, err
+		}
+		if o.Outcome != issuers.NotFound {
+			return u.keep(ctx, o, "lookup")
+		}
+		final := caps.NotFoundFinalAfter > 0 && op.LastSentAt != nil && time.Since(*op.LastSentAt) > caps.NotFoundFinalAfter
+		if !final && !caps.Idempotent {
+			return UnitResult{}, fault.New(fault.IssuanceNotFound, "look issuance up")
+		}
+	}
+	if !maySend || caps.Opaque() {
+		return u.unknown(ctx)
+	}
+	won, err := u.a.d.Store.OperationClaimAgain(ctx, order.OperationID(op.OperationID), int(op.Sends))
+	if err != nil {
+		return UnitResult{}, err
+	}
+	if !won {
+		return UnitResult{}, fault.New(fault.IssuanceInProgress, "issue unit")
+	}
+	frozen, err := u.a.d.Box.Open(op.SealedRequest, OperationAAD(order.OperationID(op.OperationID)))
+	if err != nil {
+		return UnitResult{}, fault.Wrap(fault.InternalError, "open stored request", err)
+	}
+	return u.send(ctx, order.OperationID(op.OperationID), frozen, true)
+}
+
+func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, repeated bool) (UnitResult, error) {
+	o, err := u.iss.Issue(ctx, string(op), frozen)
+	if repeated && (err != nil || o.Outcome == issuers.Refused) {
+		// A refusal of a repeat says nothing about the request before it: it stays unknown.
+		return UnitResult{}, unknownUnlessFault(err)
+	}
+	if err == nil {
+		return u.keep(ctx, o, "send")
+	}
+	f := fault.As(err)
+	switch f.Class {
+	case fault.Invalid, fault.Misconfigured, fault.Declined:
+		return u.record(ctx, store.IssuanceAnswer{Source: "send", RequestID: f.Provider.RequestID,
+			Seen: order.IssuanceSeen{Outcome: order.Refused, OperationID: op, Code: string(f.Code)}})
+	case fault.Unknown:
+		if _, kerr := u.record(ctx, store.IssuanceAnswer{Source: "send", RequestID: f.Provider.RequestID,
+			Seen: order.IssuanceSeen{Outcome: order.Unknown, OperationID: op, Code: string(f.Code)}}); kerr != nil {
+			return UnitResult{}, kerr
+		}
+		if u.iss.Capabilities().Opaque() {
+			return u.unknown(ctx)
+		}
+	}
+	return UnitResult{}, err
+}
+
+func unknownUnlessFault(err error) error {
+	if f := fault.As(err); f != nil && (f.Class == fault.Transient || f.Class == fault.InProgress || f.Class == fault.Internal) {
+		return err
+	}
+	return fault.New(fault.IssuanceUnknown, "issue unit again")
+}
+
+// unknown is the end of what can be found out without a person.
+func (u unitTry) unknown(context.Context) (UnitResult, error) {
+	return UnitResult{Status: order.UnitUnknown, Code: string(fault.IssuanceUnknown)}, nil
+}
+
+func (u unitTry) keep(ctx context.Context, o issuers.Observation, source string) (UnitResult, error) {
+	ans := store.IssuanceAnswer{Source: source, IssuerIssuance: o.IssuanceID,
+		Seen: order.IssuanceSeen{Outcome: order.Outcome(o.Outcome), OperationID: order.OperationID(o.OperationID), Code: o.Code}}
+	if o.Reference != "" {
+		ans.SealedReference = u.a.d.Box.Seal([]byte(o.Reference), ReferenceAAD(u.id()))
+	}
+	r, err := u.record(ctx, ans)
+	if err == nil && o.Outcome == issuers.Processing {
+		return r, fault.New(fault.IssuanceInProgress, "issue unit")
+	}
+	return r, err
+}
+
+func (u unitTry) record(ctx context.Context, ans store.IssuanceAnswer) (UnitResult, error) {
+	kctx, cancel := keeping(ctx)
+	defer cancel()
+	ans.Unit, ans.Order = u.id(), order.ID(u.work.Unit.OrderID)
+	c, status, err := u.a.d.Store.IssuanceRecord(kctx, ans)
+	if err != nil {
+		return UnitResult{}, err
+	}
+	r := UnitResult{Status: status, Code: ans.Seen.Code}
+	if c.Verdict == order.Mismatch {
+		r.Code = string(fault.IssuanceMismatch)
+	}
+	return r, nil
+}

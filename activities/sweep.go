@@ -1,0 +1,110 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"orderflow/internal/fault"
+	"orderflow/order"
+)
+
+// Swept says what a sweep found.
+type Swept struct {
+	Started int `json:"started"` // runs started, or found running, for orders with work
+	Looked  int `json:"looked"`  // orders told to look again
+	Expired int `json:"expired"`
+	Failed  int `json:"failed"` // left for the next sweep
+}
+
+// Sweep starts a run for every order with work that nobody moves, tells parked ones to look again when their time has come,
+// and lapses orders whose time is over. It asks the database, never Temporal's visibility, so it also rebuilds an emptied
+// Temporal.
+func (a *Activities) Sweep(ctx context.Context) (Swept, error) {
+	s := a.d.Sweep
+	var out Swept
+	work, err := a.d.Store.OrdersWithWork(ctx, s.MinAge, s.Again, s.Max)
+	if err != nil {
+		return out, Fail(ctx, err, Bounds{})
+	}
+	for _, id := range work {
+		count(&out.Started, &out.Failed, a.signal(ctx, id, order.FactsChanged{Source: "sweep", Reference: "work"}))
+	}
+	due, err := a.d.Store.ChecksDue(ctx, s.Again, s.Max)
+	if err != nil {
+		return out, Fail(ctx, err, Bounds{})
+	}
+	for _, d := range due {
+		count(&out.Looked, &out.Failed, a.signal(ctx, d.Order, order.FactsChanged{Source: "sweep", Reference: d.Subject}))
+	}
+	lapsed, err := a.d.Store.OrdersLapsed(ctx, s.Max)
+	if err != nil {
+		return out, Fail(ctx, err, Bounds{})
+	}
+	for _, id := range lapsed {
+		_, err := a.d.Store.OrderExpire(ctx, id)
+		count(&out.Expired, &out.Failed, err)
+	}
+	return out, nil
+}
+
+func count(good, bad *int, err error) {
+	if err != nil {
+		*bad++
+		return
+	}
+	*good++
+}
+
+func startOptions(id order.ID) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: order.WorkflowID(id), TaskQueue: order.TaskQueue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:            "Order " + string(id),
+	}
+}
+
+// signal starts a run where none is open, and tells an open one to look again. Both are safe at any time: a run loads the
+// facts and does only what is missing.
+func (a *Activities) signal(ctx context.Context, id order.ID, f order.FactsChanged) error {
+	_, err := a.d.Temporal.SignalWithStartWorkflow(ctx, order.WorkflowID(id), order.SignalFactsChanged, f, startOptions(id), order.WorkflowOrder, id)
+	return temporalFault(err)
+}
+
+func temporalFault(err error) error {
+	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	if err == nil || errors.As(err, &started) {
+		return nil
+	}
+	return fmt.Errorf("start run: %w", err)
+}
+
+// relayAtOnce bounds how many orders the relay delivers side by side.
+const relayAtOnce = 8
+
+// Relay delivers what receivers did not take at first, on the outbox's own schedule over days.
+func (a *Activities) Relay(ctx context.Context) (int, error) {
+	defer alive(ctx)()
+	ids, err := a.d.Store.DeliveriesDue(ctx, 0, a.d.Sweep.Max)
+	if err != nil {
+		return 0, Fail(ctx, err, Bounds{})
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(relayAtOnce)
+	for _, id := range ids {
+		g.Go(func() error {
+			_, err := a.deliver(gctx, id, 0)
+			if fault.IsCode(err, fault.DatabaseUnavailable) {
+				return err
+			}
+			return nil // one order's trouble is not another's
+		})
+	}
+	return len(ids), Fail(ctx, g.Wait(), Bounds{})
+}

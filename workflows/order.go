@@ -1,0 +1,129 @@
+// Package workflows holds the deterministic decisions: what an order does next, and when it rests.
+//
+// It must not know SQL, networks, providers, configuration or the wall clock: facts and policy come from steps. It may
+// import activities (for their names and types), order, internal/fault and Temporal's SDK.
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"orderflow/activities"
+	"orderflow/order"
+)
+
+// OrderWorkflow carries one order through confirm, reflect, fulfill and deliver. It may be started at any time and as often
+// as anybody likes: it loads the facts and does only what is missing.
+func OrderWorkflow(ctx workflow.Context, id order.ID) error {
+	w := &orderRun{id: id, settled: map[order.AttemptID]order.Status{}, parked: map[order.AttemptID]bool{}}
+	if err := w.setup(ctx); err != nil {
+		return err
+	}
+	return w.run(ctx)
+}
+
+// orderRun is the state of one run. Whatever matters beyond it is in the database.
+type orderRun struct {
+	id     order.ID
+	facts  activities.Loaded
+	loaded bool
+	seen   int64 // the order's work that this run has seen (rule 8)
+
+	settled map[order.AttemptID]order.Status // attempts whose outcome is known, for the submit_payment handler
+	parked  map[order.AttemptID]bool         // attempts that a person has, for the same
+
+	news        bool // something outside says "look again"
+	look        bool // and providers and issuers are to be asked, not only the database
+	stale       bool // the facts in hand are older than a step of this run
+	external    int  // units planned for external issuers by a step of this run
+	deliverable bool // an event was made by a step of this run
+	shown       shown
+
+	decisions workflow.ReceiveChannel
+	changes   workflow.ReceiveChannel
+}
+
+// run is the story of an order.
+func (w *orderRun) run(ctx workflow.Context) error {
+	for {
+		if err := w.load(ctx); err != nil {
+			return err
+		}
+		w.takeSignals(ctx)
+		look := w.look
+		w.news, w.look, w.stale, w.external = false, false, false, 0
+		if err := w.payments(ctx, look); err != nil {
+			return err
+		}
+		if err := w.fulfill(ctx, look); err != nil {
+			return err
+		}
+		w.deliver(ctx)
+		done, err := w.rest(ctx)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// rest ends the run when nothing is left, and otherwise waits until there is something to do. True means that the run is over.
+func (w *orderRun) rest(ctx workflow.Context) (bool, error) {
+	if w.takeSignals(ctx); w.news || w.stale {
+		return false, nil
+	}
+	if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		return w.carryOn(ctx)
+	}
+	if w.waits() {
+		w.show(ctx)
+		w.upsert(ctx)
+		if err := workflow.Await(ctx, func() bool { return w.news || w.queued() }); err != nil {
+			return true, err
+		}
+		return false, nil
+	}
+	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) || w.news || w.queued() }); err != nil {
+		return true, err
+	}
+	if w.takeSignals(ctx); w.news {
+		return false, nil
+	}
+	rested, err := database[bool](ctx, "rest", acts.Rest, activities.RestInput{OrderID: w.id, Seen: w.seen})
+	if err != nil || !rested || w.news || w.queued() {
+		return false, err
+	}
+	w.show(ctx)
+	w.upsert(ctx)
+	return true, nil
+}
+
+// carryOn starts the next run of the same order with an empty history. Nothing is lost over the switch: signals are taken,
+// handlers are finished, and the facts are in the database.
+func (w *orderRun) carryOn(ctx workflow.Context) (bool, error) {
+	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+		return true, err
+	}
+	w.takeSignals(ctx)
+	return true, workflow.NewContinueAsNewError(ctx, order.WorkflowOrder, w.id)
+}
+
+// waits reports that the order cannot go on by itself: a buyer, a provider or a person has to act.
+func (w *orderRun) waits() bool {
+	for _, a := range w.facts.Attempts {
+		if s := w.statusOf(a.ID, a.Status); s != order.AttemptSucceeded && s != order.AttemptClosed {
+			return true
+		}
+	}
+	for _, r := range w.facts.Reviews {
+		if r.SubjectKind == order.SubjectAttempt || r.SubjectKind == order.SubjectUnit {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *orderRun) statusOf(id order.AttemptID, loaded order.Status) order.Status {
+	if s, ok := w.settled[id]; ok {
+		return s
+	}
+	return loaded
+}
