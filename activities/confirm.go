@@ -50,7 +50,7 @@ func settlesLater(f *fault.Error) bool {
 // the code of what is missing until there is an answer; the table and the bounds say how often it is asked.
 func (a *Activities) ResolvePayment(ctx context.Context, in AttemptInput) (PaymentResult, error) {
 	defer alive(ctx)()
-	r, err := a.advance(ctx, in.AttemptID, !in.Bounds.Once)
+	r, err := a.advance(ctx, in.AttemptID, true)
 	if err == nil && r.Outcome == order.Unknown {
 		code := fault.Code(r.Code)
 		if code == "" {

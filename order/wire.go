@@ -29,6 +29,13 @@ func WorkflowID(id ID) string { return "order/" + string(id) }
 // SubmitUpdateID makes the update of one attempt idempotent: asking again attaches to the same answer.
 func SubmitUpdateID(id AttemptID) string { return "submit-" + string(id) }
 
+// OperationPlace and ReferencePlace name the rows that sealed values are bound to: a stored request, and what the buyer
+// gets to hold of a unit. Whoever seals and whoever opens must say the same.
+func OperationPlace(id OperationID) string { return "operation/" + string(id) }
+
+// ReferencePlace is the place of a unit's sealed reference.
+func ReferencePlace(id UnitID) string { return "unit/" + string(id) }
+
 // SubmitPayment is the argument of the submit_payment update. The attempt row exists before the update is sent.
 type SubmitPayment struct {
 	AttemptID AttemptID `json:"attempt_id"`
@@ -54,3 +61,9 @@ type DecisionResult struct {
 	Why        string   `json:"why,omitempty"`
 	Replayed   bool     `json:"replayed,omitempty"` // the same decision had its effect before
 }
+
+// RegisterAttributesCommand is what an operator runs on a cluster where the search attributes are missing.
+const RegisterAttributesCommand = "temporal operator search-attribute create" +
+	" --name " + AttributeOrderStatus + " --type Keyword" +
+	" --name " + AttributeReviewReason + " --type Keyword" +
+	" --name " + AttributeReviewSince + " --type Datetime"

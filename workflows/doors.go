@@ -49,18 +49,24 @@ func refusal(why string) error { return temporal.NewNonRetryableApplicationError
 // submitPayment answers when the attempt's outcome is known or a person has it. The checkout API asks with a time limit of
 // its own and reads the answer from the database.
 func (w *orderRun) submitPayment(ctx workflow.Context, in order.SubmitPayment) (order.SubmitResult, error) {
+	asked := w.loads
 	if w.loaded && !w.knows(in.AttemptID) {
 		w.news = true // opened after the facts were loaded
 	}
+	closed := func() bool { return w.loads > asked && !w.knows(in.AttemptID) } // facts list what is not closed
 	err := workflow.Await(ctx, func() bool {
 		_, settled := w.settled[in.AttemptID]
-		return settled || w.parked[in.AttemptID]
+		return settled || w.parked[in.AttemptID] || closed()
 	})
 	if err != nil {
 		return order.SubmitResult{}, err
 	}
-	s, ok := w.settled[in.AttemptID]
-	if !ok {
+	s, settled := w.settled[in.AttemptID]
+	switch {
+	case settled:
+	case closed():
+		s = order.AttemptClosed
+	default:
 		s = order.AttemptUnknown
 	}
 	return order.SubmitResult{AttemptID: in.AttemptID, Status: s}, nil

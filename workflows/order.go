@@ -26,6 +26,7 @@ type orderRun struct {
 	id     order.ID
 	facts  activities.Loaded
 	loaded bool
+	loads  int
 	seen   int64 // the order's work that this run has seen (rule 8)
 
 	settled map[order.AttemptID]order.Status // attempts whose outcome is known, for the submit_payment handler
@@ -67,11 +68,12 @@ func (w *orderRun) run(ctx workflow.Context) error {
 
 // rest ends the run when nothing is left, and otherwise waits until there is something to do. True means that the run is over.
 func (w *orderRun) rest(ctx workflow.Context) (bool, error) {
-	if w.takeSignals(ctx); w.news || w.stale {
-		return false, nil
-	}
+	w.takeSignals(ctx)
 	if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 		return w.carryOn(ctx)
+	}
+	if w.news || w.stale {
+		return false, nil
 	}
 	if w.waits() {
 		w.show(ctx)

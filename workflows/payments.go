@@ -38,7 +38,7 @@ func (w *orderRun) payment(ctx workflow.Context, a store.AttemptHead, look bool)
 	case order.AttemptPending:
 		w.settle(a.ID, a.Status)
 		if look {
-			return w.lookAt(ctx, a.ID)
+			return w.lookAt(ctx, a.ID, acts.LookPayment)
 		}
 		return nil
 	case order.AttemptDeclined:
@@ -47,7 +47,7 @@ func (w *orderRun) payment(ctx workflow.Context, a store.AttemptHead, look bool)
 		if held {
 			w.park(a.ID)
 			if look {
-				return w.lookAt(ctx, a.ID)
+				return w.lookAt(ctx, a.ID, acts.ResolvePayment)
 			}
 			return nil
 		}
@@ -81,8 +81,28 @@ func (w *orderRun) resolve(ctx workflow.Context, id order.AttemptID, code fault.
 	if _, err := workflow.AwaitWithTimeout(ctx, max(first, time.Millisecond), func() bool { return w.news || w.queued() }); err != nil {
 		return err
 	}
-	var res activities.PaymentResult
-	err := w.outside(ctx, "look the payment up", total, acts.ResolvePayment, activities.AttemptInput{AttemptID: id, Bounds: b}).Get(ctx, &res)
+	actx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	found := w.outside(actx, "look the payment up", total, acts.ResolvePayment, activities.AttemptInput{AttemptID: id, Bounds: b})
+	for !found.IsReady() {
+		// Between two tries a webhook, a return page or a sweep may say "look now": that look is made beside the schedule.
+		if err := workflow.Await(ctx, func() bool { return found.IsReady() || w.news || w.queued() }); err != nil {
+			return err
+		}
+		if found.IsReady() {
+			break
+		}
+		w.takeSignals(ctx)
+		w.news = false
+		if err := w.lookAt(ctx, id, acts.LookPayment); err != nil {
+			return err
+		}
+		if _, settled := w.settled[id]; settled {
+			w.stale = true
+			return nil
+		}
+	}
+	err := found.Get(ctx, nil)
 	if err == nil {
 		return w.reflectAndClose(ctx, id)
 	}
@@ -97,10 +117,10 @@ func (w *orderRun) resolve(ctx workflow.Context, id order.AttemptID, code fault.
 }
 
 // lookAt asks once, for an attempt that waits for a buyer or a person.
-func (w *orderRun) lookAt(ctx workflow.Context, id order.AttemptID) error {
+func (w *orderRun) lookAt(ctx workflow.Context, id order.AttemptID, step any) error {
 	in := activities.AttemptInput{AttemptID: id, Bounds: activities.Bounds{Once: true}}
 	var res activities.PaymentResult
-	if err := w.outside(ctx, "look the payment up, once", w.facts.Policy.StepTimeout, acts.LookPayment, in).Get(ctx, &res); err != nil {
+	if err := w.outside(ctx, "look the payment up, once", w.facts.Policy.StepTimeout, step, in).Get(ctx, &res); err != nil {
 		return nil // it proves nothing; the next check time stands
 	}
 	return w.reflectAndClose(ctx, id)

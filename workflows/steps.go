@@ -66,6 +66,7 @@ func (w *orderRun) load(ctx workflow.Context) error {
 		return err
 	}
 	w.facts, w.seen, w.loaded = f, f.WorkSeq, true
+	w.loads++
 	w.show(ctx)
 	return nil
 }
