@@ -123,7 +123,7 @@ func until(ctx context.Context, p *Process, bound time.Duration, ready func(cont
 		}
 		select {
 		case <-p.Done():
-			return fmt.Errorf("%s ended before it was ready (%v); its log %s ends with:\n%s", p.spec.Name, p.Err(), p.spec.Log, p.LogTail())
+			return fmt.Errorf("%s ended before it was ready (%w); its log %s ends with:\n%s", p.spec.Name, p.ending(), p.spec.Log, p.LogTail())
 		case <-ctx.Done():
 			return fmt.Errorf("%s was not ready within %s (%w); its log %s ends with:\n%s", p.spec.Name, bound, last, p.spec.Log, p.LogTail())
 		case <-tick.C:

@@ -101,6 +101,14 @@ func (p *Process) Err() error {
 	}
 }
 
+// ending is Err for a message: a program that ended well too early is an error as well.
+func (p *Process) ending() error {
+	if err := p.Err(); err != nil {
+		return err
+	}
+	return errors.New("without an error")
+}
+
 // Stop ends the program with its signals, each within its grace, and returns when it is gone. Stopping twice is fine.
 func (p *Process) Stop() error {
 	for _, s := range append(p.spec.Signals[:len(p.spec.Signals):len(p.spec.Signals)], syscall.SIGKILL) {

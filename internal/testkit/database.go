@@ -71,7 +71,7 @@ var sharedCluster = func() func(testing.TB) *cluster {
 		if admin == "" {
 			p, err := localstack.StartPostgres(ctx, localstack.PostgresOptions{}, nil)
 			if err != nil {
-				return nil, fmt.Errorf("%w; or run make test, or go run ./dev env -- go test ./...", err)
+				return nil, fmt.Errorf("run the tests with make test, or with go run ./dev env -- COMMAND (starting one here failed: %w)", err)
 			}
 			admin = p.URL // it ends with this process; its folder is cleared away by the next start
 		}

@@ -110,7 +110,7 @@ func addNamespace(ctx context.Context, address, namespace string) error {
 		if err != nil && !errors.As(err, &exists) {
 			return err
 		}
-		_, err = c.DescribeWorkflowExecution(ctx, "none", "")
+		_, err = c.DescribeWorkflow(ctx, "none", "")
 		var missing *serviceerror.NotFound
 		if errors.As(err, &missing) {
 			return nil // the workflow is unknown, so the namespace is known

@@ -26,7 +26,7 @@ func TestNamespacesKeepTestsApart(t *testing.T) {
 	a, b := Temporal(t), Temporal(t)
 	require.Equal(t, a.Address, b.Address)
 	start(t, a.Client)
-	_, err := b.Client.DescribeWorkflowExecution(t.Context(), "order/1", "")
+	_, err := b.Client.DescribeWorkflow(t.Context(), "order/1", "")
 	var missing *serviceerror.NotFound
 	require.ErrorAs(t, err, &missing)
 	start(t, b.Client)
@@ -44,7 +44,7 @@ func TestKeptServerRemembersAfterACrash(t *testing.T) {
 			require.Equal(t, address, p.Address)
 			c := Dial(t, p.Address, "default")
 			require.Eventually(t, func() bool {
-				_, err := c.DescribeWorkflowExecution(t.Context(), "order/1", "")
+				_, err := c.DescribeWorkflow(t.Context(), "order/1", "")
 				return (err == nil) == keep
 			}, 10*time.Second, 50*time.Millisecond)
 		})
