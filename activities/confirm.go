@@ -276,7 +276,16 @@ func (t *try) settleConflict(ctx context.Context, op sqlcgen.Operation, f *fault
 	return t.keep(ctx, o, op, "lookup")
 }
 
+// look reads the provider's current state, within the account's rate: after an outage every unknown attempt would ask at once.
 func (t *try) look(ctx context.Context) (gateways.Observation, error) {
+	if per := t.a.d.Sweep.PerSecond; per > 0 {
+		bucket := "lookup/" + t.att.Gateway + "/" + t.att.Account + "/" + t.att.Environment
+		if ok, err := t.a.d.Store.TakeLookup(ctx, bucket, 2*per, per); err != nil {
+			return gateways.Observation{}, err
+		} else if !ok {
+			return gateways.Observation{}, fault.New(fault.GatewayRateLimited, "look payment up")
+		}
+	}
 	return t.gw.Lookup(ctx, gateways.Query{
 		ProviderPaymentID: t.att.ProviderPaymentID, MerchantReference: t.att.MerchantReference, Currency: money.Currency(t.att.Currency),
 	})
