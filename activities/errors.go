@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -71,9 +70,4 @@ func NonRetryable() []string {
 		}
 	}
 	return codes
-}
-
-// interrupted reports that a call ended because its step was told to stop, not because of what the other side said.
-func interrupted(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }

@@ -151,11 +151,15 @@ func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, 
 	f := fault.As(err)
 	switch f.Class {
 	case fault.Invalid, fault.Misconfigured, fault.Declined:
-		return u.record(ctx, store.IssuanceAnswer{Source: "send", RequestID: f.Provider.RequestID,
-			Seen: order.IssuanceSeen{Outcome: order.Refused, OperationID: op, Code: string(f.Code)}})
+		return u.record(ctx, store.IssuanceAnswer{
+			Source: "send", RequestID: f.Provider.RequestID,
+			Seen: order.IssuanceSeen{Outcome: order.Refused, OperationID: op, Code: string(f.Code)},
+		})
 	case fault.Unknown:
-		if _, kerr := u.record(ctx, store.IssuanceAnswer{Source: "send", RequestID: f.Provider.RequestID,
-			Seen: order.IssuanceSeen{Outcome: order.Unknown, OperationID: op, Code: string(f.Code)}}); kerr != nil {
+		if _, kerr := u.record(ctx, store.IssuanceAnswer{
+			Source: "send", RequestID: f.Provider.RequestID,
+			Seen: order.IssuanceSeen{Outcome: order.Unknown, OperationID: op, Code: string(f.Code)},
+		}); kerr != nil {
 			return UnitResult{}, kerr
 		}
 		if u.iss.Capabilities().Opaque() {
@@ -178,8 +182,10 @@ func (u unitTry) unknown(context.Context) (UnitResult, error) {
 }
 
 func (u unitTry) keep(ctx context.Context, o issuers.Observation, source string) (UnitResult, error) {
-	ans := store.IssuanceAnswer{Source: source, IssuerIssuance: o.IssuanceID,
-		Seen: order.IssuanceSeen{Outcome: order.Outcome(o.Outcome), OperationID: order.OperationID(o.OperationID), Code: o.Code}}
+	ans := store.IssuanceAnswer{
+		Source: source, IssuerIssuance: o.IssuanceID,
+		Seen: order.IssuanceSeen{Outcome: order.Outcome(o.Outcome), OperationID: order.OperationID(o.OperationID), Code: o.Code},
+	}
 	if o.Reference != "" {
 		ans.SealedReference = u.a.d.Box.Seal([]byte(o.Reference), ReferenceAAD(u.id()))
 	}

@@ -64,8 +64,14 @@ func (d *demo) start(ctx context.Context) error {
 	for _, p := range []struct {
 		port    int
 		setting string
-	}{{d.ports.API, "DEMO_API_PORT"}, {d.ports.Ops, "DEMO_OPS_PORT"}, {d.ports.WorkerOps, "DEMO_WORKER_OPS_PORT"}, {d.ports.Sandbox, "DEMO_SANDBOX_PORT"},
-		{d.ports.Temporal, "DEMO_TEMPORAL_PORT"}, {d.ports.UI, "DEMO_TEMPORAL_UI_PORT"}} {
+	}{
+		{d.ports.API, "DEMO_API_PORT"},
+		{d.ports.Ops, "DEMO_OPS_PORT"},
+		{d.ports.WorkerOps, "DEMO_WORKER_OPS_PORT"},
+		{d.ports.Sandbox, "DEMO_SANDBOX_PORT"},
+		{d.ports.Temporal, "DEMO_TEMPORAL_PORT"},
+		{d.ports.UI, "DEMO_TEMPORAL_UI_PORT"},
+	} {
 		if err := localstack.CheckPort(p.port, p.setting); err != nil {
 			return err
 		}
@@ -219,12 +225,13 @@ func (d *demo) program(ctx context.Context, name string, env map[string]string, 
 func awaitReady(ctx context.Context, p *localstack.Process, ready string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	client := http.Client{Timeout: 5 * time.Second}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, ready, nil)
 		if err != nil {
 			return err
 		}
-		if res, err := http.DefaultClient.Do(req); err == nil {
+		if res, err := client.Do(req); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
 				return nil

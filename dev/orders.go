@@ -38,29 +38,47 @@ func card(token string) map[string]any { return map[string]any{"type": "card", "
 func scenarios() []scenario {
 	visa := card("pm_card_visa")
 	return []scenario{
-		{Name: "plain", Lines: []map[string]any{item("mug", "Mug", "stock", "", 1, 1800), item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
-			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "paid once, provided once"},
-		{Name: "three tickets", Lines: []map[string]any{item("seat", "Concert seat", "issue", "tickets", 3, 4800)}, Method: visa,
-			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "three units, three issuances at the issuer"},
-		{Name: "declined", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: card("pm_card_visa_chargeDeclined"),
-			Order: "open", Payment: "declined", Fulfillment: "none", Happened: "the card was declined and the intent canceled: the buyer may try again"},
-		{Name: "answer lost", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
+		{
+			Name: "plain", Lines: []map[string]any{item("mug", "Mug", "stock", "", 1, 1800), item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
+			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "paid once, provided once",
+		},
+		{
+			Name: "three tickets", Lines: []map[string]any{item("seat", "Concert seat", "issue", "tickets", 3, 4800)}, Method: visa,
+			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "three units, three issuances at the issuer",
+		},
+		{
+			Name: "declined", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: card("pm_card_visa_chargeDeclined"),
+			Order: "open", Payment: "declined", Fulfillment: "none", Happened: "the card was declined and the intent canceled: the buyer may try again",
+		},
+		{
+			Name: "answer lost", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
 			Faults: []map[string]any{{"target": "stripe", "path_suffix": "/confirm", "times": 1, "action": "lose_answer"}},
-			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the charge's answer was lost: looked up, found, charged once"},
-		{Name: "impatient buyer", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa, Times: 5,
-			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "pay was pressed five times at once: charged once"},
-		{Name: "ticket answer lost", Lines: []map[string]any{item("seat", "Concert seat", "issue", "tickets", 1, 4800)}, Method: visa,
+			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the charge's answer was lost: looked up, found, charged once",
+		},
+		{
+			Name: "impatient buyer", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa, Times: 5,
+			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "pay was pressed five times at once: charged once",
+		},
+		{
+			Name: "ticket answer lost", Lines: []map[string]any{item("seat", "Concert seat", "issue", "tickets", 1, 4800)}, Method: visa,
 			Faults: []map[string]any{{"target": "issuer", "path_contains": "/idempotent/", "method": "POST", "times": 1, "action": "lose_answer"}},
-			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the issuer's answer was lost: looked up, issued once"},
-		{Name: "voucher unknown", Lines: []map[string]any{item("gift", "Gift voucher", "issue", "vouchers", 1, 3000)}, Method: visa,
+			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the issuer's answer was lost: looked up, issued once",
+		},
+		{
+			Name: "voucher unknown", Lines: []map[string]any{item("gift", "Gift voucher", "issue", "vouchers", 1, 3000)}, Method: visa,
 			Faults: []map[string]any{{"target": "issuer", "path_contains": "/opaque/", "method": "POST", "times": 1, "action": "lose_answer"}},
-			Order:  "paid", Payment: "paid", Fulfillment: "unknown", Happened: "this issuer cannot be asked: parked, and issued again by nobody"},
-		{Name: "receiver down", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
+			Order:  "paid", Payment: "paid", Fulfillment: "unknown", Happened: "this issuer cannot be asked: parked, and issued again by nobody",
+		},
+		{
+			Name: "receiver down", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
 			Faults: []map[string]any{{"target": "receiver", "times": 2, "action": "status", "status": 500}},
-			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the event receiver was down: the event comes later, under the same id"},
-		{Name: "3-D Secure", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)},
+			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the event receiver was down: the event comes later, under the same id",
+		},
+		{
+			Name: "3-D Secure", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)},
 			Method: map[string]any{"type": "card", "token": "pm_card_threeDSecure2Required", "return_url": "https://shop.example/return"},
-			Order:  "open", Payment: "action_needed", Fulfillment: "none", Happened: "the buyer has to confirm at the bank"},
+			Order:  "open", Payment: "action_needed", Fulfillment: "none", Happened: "the buyer has to confirm at the bank",
+		},
 	}
 }
 
@@ -117,8 +135,10 @@ func (c demoClient) order(ctx context.Context, id string, s scenario) error {
 	for _, l := range s.Lines {
 		total += l["quantity"].(int) * l["unit_amount"].(int)
 	}
-	body := map[string]any{"id": id, "currency": "JPY", "lines": s.Lines, "total": total, "buyer_ref": "buyer-" + id,
-		"expires_at": time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)}
+	body := map[string]any{
+		"id": id, "currency": "JPY", "lines": s.Lines, "total": total, "buyer_ref": "buyer-" + id,
+		"expires_at": time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339),
+	}
 	if err := c.want(ctx, http.StatusCreated, "POST", "/v1/orders", "place-"+id, body, nil); err != nil {
 		return err
 	}

@@ -60,45 +60,71 @@ type Guidance struct {
 // guidance has one row per reason. Decisions that later releases bring (refund, link_payment, record_external_payment) are
 // in no row yet, so the rule rejects them everywhere.
 var guidance = []Guidance{
-	{ReviewConfirmUnknown, "The provider may have taken the money and its answer was lost.",
+	{
+		ReviewConfirmUnknown, "The provider may have taken the money and its answer was lost.",
 		[]DecisionKind{DecideRequeryPayment, DecideCloseWithEvidence},
-		[]string{"a new charge for this order", "telling the buyer that the payment failed", "releasing the stock"}},
-	{ReviewIssuanceUnknown, "The issuer may have issued this unit and its answer was lost.",
+		[]string{"a new charge for this order", "telling the buyer that the payment failed", "releasing the stock"},
+	},
+	{
+		ReviewIssuanceUnknown, "The issuer may have issued this unit and its answer was lost.",
 		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
-		[]string{"issuing this unit again without evidence that it was not provided", "refunding before it is known whether the goods are out"}},
-	{ReviewPaymentMismatch, "The provider's answer is about another payment, or its amount, currency, account or environment differs.",
+		[]string{"issuing this unit again without evidence that it was not provided", "refunding before it is known whether the goods are out"},
+	},
+	{
+		ReviewPaymentMismatch, "The provider's answer is about another payment, or its amount, currency, account or environment differs.",
 		[]DecisionKind{DecideRequeryPayment, DecideCloseWithEvidence},
-		[]string{"marking the order as paid", "a new charge for this order"}},
-	{ReviewIssuanceMismatch, "The issuer answered about another operation.",
+		[]string{"marking the order as paid", "a new charge for this order"},
+	},
+	{
+		ReviewIssuanceMismatch, "The issuer answered about another operation.",
 		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
-		[]string{"issuing this unit again without evidence that it was not provided"}},
-	{ReviewIssuanceRefused, "The issuer refuses this unit for good; money is held and nothing was provided.",
+		[]string{"issuing this unit again without evidence that it was not provided"},
+	},
+	{
+		ReviewIssuanceRefused, "The issuer refuses this unit for good; money is held and nothing was provided.",
 		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
-		[]string{"leaving the buyer without goods or money"}},
-	{ReviewRequestRefused, "The other side refuses our request as it stands; nothing was charged.",
+		[]string{"leaving the buyer without goods or money"},
+	},
+	{
+		ReviewRequestRefused, "The other side refuses our request as it stands; nothing was charged.",
 		[]DecisionKind{DecideRequeryPayment, DecideCloseWithEvidence},
-		[]string{"sending the same request again"}},
-	{ReviewMisconfigured, "Credentials or account are wrong: every order of this account fails alike.",
+		[]string{"sending the same request again"},
+	},
+	{
+		ReviewMisconfigured, "Credentials or account are wrong: every order of this account fails alike.",
 		[]DecisionKind{DecideRequeryPayment, DecideCloseWithEvidence},
-		[]string{"retrying before the account works again"}},
-	{ReviewLatePayment, "Money arrived for an order that is expired or canceled.",
+		[]string{"retrying before the account works again"},
+	},
+	{
+		ReviewLatePayment, "Money arrived for an order that is expired or canceled.",
 		[]DecisionKind{DecideCloseWithEvidence},
-		[]string{"dropping the payment", "providing goods without deciding"}},
-	{ReviewExtraPayment, "A second payment of the same order captured money.",
+		[]string{"dropping the payment", "providing goods without deciding"},
+	},
+	{
+		ReviewExtraPayment, "A second payment of the same order captured money.",
 		[]DecisionKind{DecideCloseWithEvidence},
-		[]string{"providing the goods twice", "dropping the payment"}},
-	{ReviewContradiction, "An answer contradicts what was confirmed before.",
+		[]string{"providing the goods twice", "dropping the payment"},
+	},
+	{
+		ReviewContradiction, "An answer contradicts what was confirmed before.",
 		[]DecisionKind{DecideRequeryPayment, DecideRequeryIssuance, DecideCloseWithEvidence},
-		[]string{"choosing one answer silently"}},
-	{ReviewRepeatedFailure, "A step keeps failing.",
+		[]string{"choosing one answer silently"},
+	},
+	{
+		ReviewRepeatedFailure, "A step keeps failing.",
 		[]DecisionKind{DecideRequeryPayment, DecideRestoreReflection, DecideRequeryIssuance, DecideCloseWithEvidence},
-		[]string{"a new charge or issuance instead of the failing step"}},
-	{ReviewPoisonEvent, "An event cannot be delivered to a receiver.",
+		[]string{"a new charge or issuance instead of the failing step"},
+	},
+	{
+		ReviewPoisonEvent, "An event cannot be delivered to a receiver.",
 		[]DecisionKind{DecideCloseWithEvidence},
-		[]string{"changing the event's id"}},
-	{ReviewOrphanPayment, "A payment at the provider has no order here.",
+		[]string{"changing the event's id"},
+	},
+	{
+		ReviewOrphanPayment, "A payment at the provider has no order here.",
 		[]DecisionKind{DecideCloseWithEvidence},
-		[]string{"linking by amount alone", "dropping the payment"}},
+		[]string{"linking by amount alone", "dropping the payment"},
+	},
 }
 
 // GuidanceTable returns every row.

@@ -37,10 +37,11 @@ type AttemptDraft struct {
 func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.PaymentAttempt, error) {
 	var out sqlcgen.PaymentAttempt
 	err := s.inTx(ctx, "open attempt", func(ctx context.Context, w *work) error {
-		o, err := w.read.OrderLock(ctx, string(d.OrderID))
+		row, err := w.read.OrderLockDue(ctx, string(d.OrderID))
 		if err != nil {
 			return err
 		}
+		o := row.Order
 		if o.ClientID != string(d.Client) {
 			return fault.New(fault.NotFound, "open attempt")
 		}
@@ -60,21 +61,24 @@ func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.Paymen
 		if sc.attempt, err = unclosed(ctx, w, d.OrderID); err != nil {
 			return err
 		}
-		if err := mayOpen(sc, d); err != nil {
+		if err := mayOpen(sc, row.Due, d); err != nil {
 			return err
 		}
 		out, err = insertAttempt(ctx, w, d)
 		return err
 	})
+	if violates(err, "attempts_caller_key_unique") { // the same key, at the same moment, for another order
+		err = fault.Reject("key_bound_elsewhere", "open attempt")
+	}
 	return out, err
 }
 
-func mayOpen(sc scene, d AttemptDraft) error {
+func mayOpen(sc scene, due bool, d AttemptDraft) error {
 	c := order.Apply(sc.facts(), order.Trigger{Kind: order.AttemptOpened})
 	if c.Verdict != order.Applied {
 		return fault.Reject(c.Why, "open attempt")
 	}
-	if time.Now().After(sc.order.ExpiresAt) {
+	if due {
 		return fault.Reject("order_expired", "open attempt")
 	}
 	if d.Amount.Minor != sc.order.TotalMinor || string(d.Amount.Currency) != sc.order.Currency {

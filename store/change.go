@@ -70,12 +70,12 @@ func (s *Store) write(ctx context.Context, w *work, sc *scene, c order.Change, w
 		return err
 	}
 	if sc.attempt != nil {
-		if err := writeReviews(ctx, w, sc, c, order.SubjectAttempt, sc.attempt.AttemptID, sc.attempt.Version); err != nil {
+		if err := writeReviews(ctx, w, sc, c, order.SubjectAttempt, sc.attempt.AttemptID, sc.attempt.Version, why); err != nil {
 			return err
 		}
 	}
 	if sc.unit != nil {
-		if err := writeReviews(ctx, w, sc, c, order.SubjectUnit, sc.unit.UnitID, sc.unit.Version); err != nil {
+		if err := writeReviews(ctx, w, sc, c, order.SubjectUnit, sc.unit.UnitID, sc.unit.Version, why); err != nil {
 			return err
 		}
 	}
@@ -150,13 +150,17 @@ func moveUnit(ctx context.Context, w *work, sc *scene, t order.Transition, c ord
 	return w.write.UnitMove(ctx, p)
 }
 
-func writeReviews(ctx context.Context, w *work, sc *scene, c order.Change, kind order.SubjectKind, id string, version int64) error {
+func writeReviews(ctx context.Context, w *work, sc *scene, c order.Change, kind order.SubjectKind, id string, version int64, why cause) error {
 	if len(c.Resolve) > 0 {
+		by := "evidence"
+		if why.decision != "" {
+			by = why.decision
+		}
 		reasons := make([]string, len(c.Resolve))
 		for i, r := range c.Resolve {
 			reasons[i] = string(r)
 		}
-		if err := w.write.ReviewsResolve(ctx, sqlcgen.ReviewsResolveParams{ResolvedBy: "evidence", SubjectKind: string(kind), SubjectID: id, Reasons: reasons}); err != nil {
+		if err := w.write.ReviewsResolve(ctx, sqlcgen.ReviewsResolveParams{ResolvedBy: by, SubjectKind: string(kind), SubjectID: id, Reasons: reasons}); err != nil {
 			return err
 		}
 	}
@@ -199,7 +203,8 @@ type eventData struct {
 func (s *Store) writeEvents(ctx context.Context, w *work, sc *scene, c order.Change) error {
 	for _, t := range c.Events {
 		body := eventBody{Type: t, Timestamp: time.Now().UTC(), Data: eventData{
-			OrderID: sc.order.OrderID, Status: sc.order.Status, Currency: sc.order.Currency, Total: sc.order.TotalMinor}}
+			OrderID: sc.order.OrderID, Status: sc.order.Status, Currency: sc.order.Currency, Total: sc.order.TotalMinor,
+		}}
 		key := string(t)
 		if sc.attempt != nil {
 			body.Data.AttemptID = sc.attempt.AttemptID

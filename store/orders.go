@@ -142,13 +142,17 @@ func (s *Store) OrderOwned(ctx context.Context, client order.ClientID, id order.
 func (s *Store) OrderExpire(ctx context.Context, id order.ID) (order.Change, error) {
 	var c order.Change
 	err := s.inTx(ctx, "expire order", func(ctx context.Context, w *work) error {
-		o, err := w.read.OrderLock(ctx, string(id))
+		row, err := w.read.OrderLockDue(ctx, string(id))
 		if err != nil {
 			return err
 		}
-		sc, err := newScene(o)
+		sc, err := newScene(row.Order)
 		if err != nil {
 			return err
+		}
+		if !row.Due {
+			c = order.Change{Verdict: order.Rejected, Why: "not_due"}
+			return nil
 		}
 		if sc.attempt, err = unclosed(ctx, w, id); err != nil {
 			return err

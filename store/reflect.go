@@ -60,7 +60,7 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 }
 
 func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Observation, out *Reflected) error {
-	f := sc.facts()
+	f, version := sc.facts(), sc.attempt.Version
 	p := paymentSeen(o)
 	if p.Outcome == order.Succeeded && f.Order.Status != order.OrderOpen {
 		held, err := w.read.PaymentHeldElsewhere(ctx, &sc.order.OrderID, ptr(sc.attempt.AttemptID))
@@ -71,7 +71,12 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 	}
 	c := order.Apply(f, order.Trigger{Kind: order.PaymentObserved, Payment: p})
 	out.Verdict, out.Why, out.Outcome, out.Code = c.Verdict, c.Why, p.Outcome, p.Code
-	out.NeedsLook = c.Verdict == order.Stale || c.Verdict == order.Mismatch
+	switch {
+	case c.Verdict == order.Stale, c.Verdict == order.Mismatch:
+		out.NeedsLook = true
+	case p.ReadVersion == version: // a fresh answer decides; an old one that happens to agree settles nothing
+		out.NeedsLook = false
+	}
 	out.ReviewOpen = out.ReviewOpen || len(c.Open) > 0
 	if c.Verdict == order.Stale || c.Verdict == order.Rejected {
 		return nil
@@ -79,6 +84,11 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 	if c.RecordMoney {
 		if err := recordMoney(ctx, w, *sc, o, c.Verdict == order.Applied); err != nil {
 			return err
+		}
+		if c.Verdict == order.Applied && sc.attempt.ProviderPaymentID == "" {
+			if err := w.write.AttemptBind(ctx, o.ProviderPaymentID, sc.attempt.AttemptID); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.write(ctx, w, sc, c, cause{trigger: order.PaymentObserved, observation: &o.ObservationID, code: p.Code, nextAction: o.NextAction}); err != nil {

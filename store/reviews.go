@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"time"
 
 	"orderflow/internal/fault"
 	"orderflow/order"
@@ -29,7 +28,7 @@ func (s *Store) Decide(ctx context.Context, d order.Decision, ch Channel) (order
 	var orderID order.ID
 	err := s.inTx(ctx, "decide review", func(ctx context.Context, w *work) error {
 		res.Verdict, res.Why, res.Replayed = "", "", false
-		r, err := s.q().ReviewGet(ctx, string(d.ReviewID))
+		r, err := w.read.ReviewGet(ctx, string(d.ReviewID)) // on this connection: waiting for a second one could wait for ever
 		if isNoRows(err) {
 			res.Verdict, res.Why = order.Rejected, "no_such_review"
 			return nil
@@ -124,16 +123,13 @@ func lastSend(ctx context.Context, w *work, sc scene, f *order.Facts) (string, e
 	if f.Unit == nil || f.Unit.Operation == "" {
 		return "", nil
 	}
-	op, err := w.read.OperationGet(ctx, string(f.Unit.Operation))
+	op, err := w.read.OperationQuiet(ctx, sc.policy.RerunSafeAfter, string(f.Unit.Operation))
 	if isNoRows(err) {
 		f.Unit.RerunSafe = true
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	f.Unit.RerunSafe = op.LastSentAt == nil || time.Since(*op.LastSentAt) > sc.policy.RerunSafeAfter
-	return op.OperationID, nil
+	f.Unit.RerunSafe = err == nil && op.Quiet
+	return op.OperationID, err
 }
 
 func (s *Store) writeDecision(ctx context.Context, w *work, sc *scene, r sqlcgen.Review, d order.Decision, ch Channel, c order.Change, op string) error {

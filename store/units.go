@@ -141,6 +141,9 @@ func (s *Store) UnitWork(ctx context.Context, id order.UnitID) (UnitWork, error)
 // before; a Rejected change (order_not_paid) is a fault.
 func (s *Store) UnitClaim(ctx context.Context, id order.UnitID, orderID order.ID, d OperationDraft, generation int) (bool, error) {
 	won := false
+	if d.ID != order.IssueOperation(id, generation) {
+		return false, fault.New(fault.InternalError, "claim unit") // another id would be a second key for the same goods (rule 7)
+	}
 	err := s.inTx(ctx, "claim unit", func(ctx context.Context, w *work) error {
 		won = false
 		sc, err := unitScene(ctx, w, id, orderID)
@@ -213,11 +216,11 @@ func (s *Store) IssuanceRecord(ctx context.Context, a IssuanceAnswer) (order.Cha
 		if op == "" {
 			op = string(sc.facts().Unit.Operation)
 		}
-		opExists := string(sc.facts().Unit.Operation)
+		answered, current := answeredOperation(sc, a.Seen.OperationID)
 		obs := sqlcgen.ObservationKeepParams{
 			OrderID: string(a.Order), UnitID: ptr(string(a.Unit)), Source: a.Source, Outcome: string(a.Seen.Outcome), Code: a.Seen.Code,
 			RequestID: a.RequestID, ReadVersion: sc.unit.Version, ProviderPaymentID: a.IssuerIssuance, Account: sc.unit.Issuer, MerchantReference: op,
-			OperationID: &opExists,
+			OperationID: answered,
 		}
 		if err := w.write.ObservationKeep(ctx, obs); err != nil {
 			return err
@@ -226,14 +229,16 @@ func (s *Store) IssuanceRecord(ctx context.Context, a IssuanceAnswer) (order.Cha
 		if c.Verdict == order.Rejected {
 			return fault.Reject(c.Why, "record issuance")
 		}
-		if c.Verdict != order.Mismatch && (a.Seen.Outcome == order.Issued || a.Seen.Outcome == order.Refused || a.Seen.Outcome == order.Unknown) {
-			if err := w.write.OperationOutcome(ctx, sqlcgen.OperationOutcomeParams{Outcome: string(a.Seen.Outcome), Code: a.Seen.Code, OperationID: opExists}); err != nil {
+		told := a.Seen.Outcome == order.Issued || a.Seen.Outcome == order.Refused || a.Seen.Outcome == order.Unknown
+		if told && answered != nil && (c.Verdict != order.Mismatch || !current) {
+			done := sqlcgen.OperationOutcomeParams{Outcome: string(a.Seen.Outcome), Code: a.Seen.Code, OperationID: *answered}
+			if err := w.write.OperationOutcome(ctx, done); err != nil {
 				return err
 			}
 		}
 		if c.To(order.SubjectUnit) == order.UnitIssued {
 			err := w.write.IssuanceInsert(ctx, sqlcgen.IssuanceInsertParams{
-				IssuanceID: "iss_" + string(a.Unit), UnitID: string(a.Unit), OrderID: string(a.Order), OperationID: &opExists, Issuer: sc.unit.Issuer,
+				IssuanceID: "iss_" + string(a.Unit), UnitID: string(a.Unit), OrderID: string(a.Order), OperationID: answered, Issuer: sc.unit.Issuer,
 				IssuerIssuanceID: a.IssuerIssuance, SealedReference: a.SealedReference, Source: "issuer",
 			})
 			if err != nil {
@@ -245,6 +250,21 @@ func (s *Store) IssuanceRecord(ctx context.Context, a IssuanceAnswer) (order.Cha
 		return err
 	})
 	return c, status, err
+}
+
+// answeredOperation is the row an answer belongs to, and whether it is the unit's current one. An earlier generation keeps
+// its late answers; a unit that is planned has no row for its current generation yet.
+func answeredOperation(sc scene, said order.OperationID) (row *string, current bool) {
+	unit := order.UnitID(sc.unit.UnitID)
+	for g := int(sc.unit.Generation) - 1; g >= 1; g-- {
+		if order.IssueOperation(unit, g) == said {
+			return ptr(string(said)), false
+		}
+	}
+	if order.Status(sc.unit.Status) == order.UnitPlanned {
+		return nil, true
+	}
+	return ptr(string(order.IssueOperation(unit, int(sc.unit.Generation)))), true
 }
 
 // UnitUnresolved parks a unit whose issuance is unknown and cannot be looked up within its bound, or not at all.

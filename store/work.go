@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"orderflow/internal/fault"
 	"orderflow/store/sqlcgen"
 )
 
@@ -51,14 +52,22 @@ func (w *work) commit(ctx context.Context) error {
 	b.Queue("commit")
 	w.begun = true
 	br := w.conn.SendBatch(ctx, b)
+	var tag pgconn.CommandTag
 	for range b.Len() {
-		if _, err := br.Exec(); err != nil {
+		var err error
+		if tag, err = br.Exec(); err != nil {
 			_ = br.Close()
 			return err
 		}
 	}
 	w.begun = false
-	return br.Close()
+	if err := br.Close(); err != nil {
+		return err
+	}
+	if tag.String() != "COMMIT" { // PostgreSQL answers COMMIT of a failed transaction with ROLLBACK, and no error
+		return fault.New(fault.InternalError, "commit")
+	}
+	return nil
 }
 
 // end gives the connection back clean. A connection that cannot roll back is closed by the pool.

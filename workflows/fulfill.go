@@ -6,7 +6,6 @@ import (
 	"orderflow/activities"
 	"orderflow/internal/fault"
 	"orderflow/order"
-	"orderflow/store"
 )
 
 // fulfill provides what is owed: our own goods in one transaction, external units side by side within a bound.
@@ -26,7 +25,7 @@ func (w *orderRun) fulfill(ctx workflow.Context, look bool) error {
 		return err
 	}
 	for more := true; more; {
-		p, err := database[store.Provided](ctx, "provide our own goods", acts.FulfillInternal, activities.OrderInput{OrderID: w.id})
+		p, err := database[activities.Provided](ctx, "provide our own goods", acts.FulfillInternal, activities.OrderInput{OrderID: w.id})
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"orderflow/activities"
 	"orderflow/internal/fault"
 	"orderflow/order"
-	"orderflow/store"
 )
 
 // payments takes every attempt that is not done one step on: reflect what is known, confirm what was never confirmed, look
@@ -29,7 +28,7 @@ func (w *orderRun) payments(ctx workflow.Context, look bool) error {
 	return nil
 }
 
-func (w *orderRun) payment(ctx workflow.Context, a store.AttemptHead, look bool) error {
+func (w *orderRun) payment(ctx workflow.Context, a activities.AttemptHead, look bool) error {
 	held := w.held(order.SubjectAttempt, string(a.ID))
 	switch a.Status {
 	case order.AttemptSucceeded, order.AttemptClosed:

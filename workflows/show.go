@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"orderflow/activities"
 	"orderflow/order"
-	"orderflow/store"
 )
 
 var (
@@ -87,7 +87,7 @@ func unitsLine(counts map[order.Status]int64) string {
 }
 
 // reviewText is one open review with everything needed to decide it.
-func reviewText(r store.ReviewHead) string {
+func reviewText(r activities.ReviewHead) string {
 	g := order.GuidanceOf(r.Reason)
 	owner := r.Owner
 	if owner == "" {
@@ -107,7 +107,7 @@ func reviewText(r store.ReviewHead) string {
 }
 
 // template is the JSON to paste: the fields to fill say what is wanted.
-func template(r store.ReviewHead, d order.DecisionKind) string {
+func template(r activities.ReviewHead, d order.DecisionKind) string {
 	dec := order.Decision{ReviewID: r.ID, ReviewVersion: r.Version, Decision: d, Actor: "your name", Reason: "why"}
 	switch d {
 	case order.DecideConfirmProvided:
@@ -126,7 +126,7 @@ func template(r store.ReviewHead, d order.DecisionKind) string {
 type State struct {
 	OrderID order.ID                         `json:"order_id"`
 	Status  order.Status                     `json:"status"`
-	Facts   store.Snapshot                   `json:"facts"`
+	Facts   activities.Snapshot              `json:"facts"`
 	Settled map[order.AttemptID]order.Status `json:"settled"`
 	Seen    int64                            `json:"work_seen"`
 }

@@ -8,7 +8,6 @@ import (
 
 	"orderflow/activities"
 	"orderflow/order"
-	"orderflow/store"
 )
 
 // acts names the steps; its methods are never called here.
@@ -85,8 +84,8 @@ func (w *orderRun) saw(from, to int64) {
 	}
 }
 
-func (w *orderRun) reflect(ctx workflow.Context, id order.AttemptID) (store.Reflected, error) {
-	r, err := database[store.Reflected](ctx, "reflect the payment", acts.ReflectPayment, activities.AttemptInput{AttemptID: id})
+func (w *orderRun) reflect(ctx workflow.Context, id order.AttemptID) (activities.Reflected, error) {
+	r, err := database[activities.Reflected](ctx, "reflect the payment", acts.ReflectPayment, activities.AttemptInput{AttemptID: id})
 	if err != nil {
 		return r, err
 	}

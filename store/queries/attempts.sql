@@ -41,6 +41,11 @@ UPDATE payment_attempts SET observed_seq = observed_seq + 1,
 WHERE attempt_id = sqlc.arg(attempt_id)
 RETURNING observed_seq;
 
+-- name: AttemptBind :exec
+-- Money that matched binds the attempt to the provider's id, if no earlier answer has; the unique index refuses a payment that
+-- another attempt has.
+UPDATE payment_attempts SET provider_payment_id = sqlc.arg(provider_payment_id) WHERE attempt_id = sqlc.arg(attempt_id) AND provider_payment_id = '';
+
 -- name: AttemptCheckLater :exec
 UPDATE payment_attempts SET checks = checks + 1, next_check_at = sqlc.narg(next_check_at)::timestamptz WHERE attempt_id = sqlc.arg(attempt_id);
 
@@ -69,13 +74,36 @@ FROM operations WHERE order_id = $1 ORDER BY created_at, operation_id;
 SELECT * FROM operations WHERE operation_id = $1;
 
 -- name: OperationClaim :one
--- Only the winner sends first (rule 2).
-UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now() WHERE operation_id = $1 AND sent_at IS NULL RETURNING *;
+-- Only the winner sends first (rule 2). What takes money is sent only while the attempt is undecided and the promise stands: a
+-- second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
+UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now()
+WHERE operation_id = $1 AND sent_at IS NULL
+  AND (kind NOT IN ('prepare', 'confirm', 'capture') OR EXISTS (
+       SELECT 1 FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id
+       WHERE a.attempt_id = operations.attempt_id AND a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+RETURNING *;
 
 -- name: OperationClaimAgain :one
--- A repeat is claimed too, by the number of sends it has seen, so that two processes never repeat at once.
-UPDATE operations SET sends = sends + 1, last_sent_at = now()
-WHERE operation_id = sqlc.arg(operation_id) AND sends = sqlc.arg(seen_sends) AND finished_at IS NULL RETURNING *;
+-- A repeat is claimed too, by the number of sends it has seen, so that two processes never repeat at once. The subject is held
+-- meanwhile: once a person has closed the attempt or opened a new operation for the unit, the old request is never sent again.
+WITH attempt AS (
+    SELECT a.attempt_id FROM operations o JOIN payment_attempts a ON a.attempt_id = o.attempt_id JOIN orders r ON r.order_id = a.order_id
+    WHERE o.operation_id = sqlc.arg(operation_id) AND a.closed_at IS NULL
+      AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+    FOR SHARE OF a),
+unit AS (
+    SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
+    WHERE o.operation_id = sqlc.arg(operation_id) AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
+    FOR SHARE OF u)
+UPDATE operations op SET sends = op.sends + 1, last_sent_at = now()
+WHERE op.operation_id = sqlc.arg(operation_id) AND op.sends = sqlc.arg(seen_sends) AND op.finished_at IS NULL
+  AND (op.attempt_id IN (SELECT attempt.attempt_id FROM attempt) OR op.unit_id IN (SELECT unit.unit_id FROM unit))
+RETURNING *;
+
+-- name: OperationQuiet :one
+-- By the database's clock, which wrote the time: a process whose clock runs ahead must not think that enough of it has passed.
+SELECT operation_id, (last_sent_at IS NULL OR last_sent_at < now() - sqlc.arg(safe_after)::interval)::boolean AS quiet
+FROM operations WHERE operation_id = sqlc.arg(operation_id);
 
 -- name: OperationOutcome :exec
 -- A definite outcome is never overwritten by "unknown".
@@ -100,12 +128,15 @@ SELECT * FROM observations WHERE attempt_id = $1 AND seq > $2 ORDER BY seq;
 SELECT * FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000;
 
 -- name: PaymentRecord :exec
--- A payment is one row for ever: told again, it stays; its amounts follow the provider's books.
+-- A payment is one row for ever: told again, it stays; its amounts follow the provider's books. One that fitted nothing before
+-- goes to the attempt it turns out to match.
 INSERT INTO payments (payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor,
                       refunded_minor, matched)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, provider_payment_id) DO UPDATE
 SET captured_minor = excluded.captured_minor, refunded_minor = excluded.refunded_minor,
+    order_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.order_id ELSE excluded.order_id END,
+    attempt_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.attempt_id ELSE excluded.attempt_id END,
     matched = payments.matched OR excluded.matched, version = payments.version + 1;
 
 -- name: PaymentsByOrder :many

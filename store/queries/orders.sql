@@ -21,6 +21,10 @@ SELECT * FROM orders WHERE order_id = $1;
 -- The order's row is the first lock of every transaction that moves an order (rule 9).
 SELECT * FROM orders WHERE order_id = $1 FOR UPDATE;
 
+-- name: OrderLockDue :one
+-- Whether the promise's time is over is asked of one clock only, the database's: processes' clocks differ and jump.
+SELECT sqlc.embed(o), (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE;
+
 -- name: OrderLockShared :one
 -- Issuing takes the shared lock: units go side by side, a cancel waits for them and they for it.
 SELECT * FROM orders WHERE order_id = $1 FOR SHARE;
@@ -77,14 +81,16 @@ INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity) VA
 ON CONFLICT DO NOTHING;
 
 -- name: StockCommit :exec
--- One unit leaves: it is no longer reserved and no longer there.
+-- One unit leaves: it is no longer reserved and no longer there. Rows are locked in name order, as when they were reserved
+-- (rule 9), before any is changed.
 WITH moved AS (
     INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
     SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(line_nos)::integer[]), unnest(sqlc.arg(ordinals)::integer[]), 'commit',
            unnest(sqlc.arg(skus)::text[]), 1
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
-sums AS (SELECT sku, sum(quantity)::bigint AS n FROM moved GROUP BY sku)
-UPDATE stock SET on_hand = on_hand - sums.n, reserved = reserved - sums.n FROM sums WHERE stock.sku = sums.sku;
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM moved GROUP BY sku),
+held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+UPDATE stock SET on_hand = on_hand - held.n, reserved = reserved - held.n FROM held WHERE stock.sku = held.sku;
 
 -- name: StockRelease :exec
 -- What was reserved and not committed goes back, once per line.
@@ -97,8 +103,9 @@ released AS (
     INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
     SELECT order_id, line_no, 0, 'release', sku, rest FROM open_lines WHERE rest > 0
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
-sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku)
-UPDATE stock SET reserved = reserved - sums.n FROM sums WHERE stock.sku = sums.sku;
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku),
+held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+UPDATE stock SET reserved = reserved - held.n FROM held WHERE stock.sku = held.sku;
 
 -- name: StockMovements :many
 SELECT * FROM stock_movements WHERE order_id = $1 ORDER BY line_no, ordinal, kind;

@@ -10,6 +10,17 @@ import (
 	"time"
 )
 
+const attemptBind = `-- name: AttemptBind :exec
+UPDATE payment_attempts SET provider_payment_id = $1 WHERE attempt_id = $2 AND provider_payment_id = ''
+`
+
+// Money that matched binds the attempt to the provider's id, if no earlier answer has; the unique index refuses a payment that
+// another attempt has.
+func (q *Queries) AttemptBind(ctx context.Context, providerPaymentID string, attemptID string) error {
+	_, err := q.db.Exec(ctx, attemptBind, providerPaymentID, attemptID)
+	return err
+}
+
 const attemptByCallerKey = `-- name: AttemptByCallerKey :one
 SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
 `
@@ -557,10 +568,16 @@ func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID *string
 }
 
 const operationClaim = `-- name: OperationClaim :one
-UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now() WHERE operation_id = $1 AND sent_at IS NULL RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
+UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now()
+WHERE operation_id = $1 AND sent_at IS NULL
+  AND (kind NOT IN ('prepare', 'confirm', 'capture') OR EXISTS (
+       SELECT 1 FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id
+       WHERE a.attempt_id = operations.attempt_id AND a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
 `
 
-// Only the winner sends first (rule 2).
+// Only the winner sends first (rule 2). What takes money is sent only while the attempt is undecided and the promise stands: a
+// second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
 func (q *Queries) OperationClaim(ctx context.Context, operationID string) (Operation, error) {
 	row := q.db.QueryRow(ctx, operationClaim, operationID)
 	var i Operation
@@ -585,11 +602,23 @@ func (q *Queries) OperationClaim(ctx context.Context, operationID string) (Opera
 }
 
 const operationClaimAgain = `-- name: OperationClaimAgain :one
-UPDATE operations SET sends = sends + 1, last_sent_at = now()
-WHERE operation_id = $1 AND sends = $2 AND finished_at IS NULL RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
+WITH attempt AS (
+    SELECT a.attempt_id FROM operations o JOIN payment_attempts a ON a.attempt_id = o.attempt_id JOIN orders r ON r.order_id = a.order_id
+    WHERE o.operation_id = $1 AND a.closed_at IS NULL
+      AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+    FOR SHARE OF a),
+unit AS (
+    SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
+    WHERE o.operation_id = $1 AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
+    FOR SHARE OF u)
+UPDATE operations op SET sends = op.sends + 1, last_sent_at = now()
+WHERE op.operation_id = $1 AND op.sends = $2 AND op.finished_at IS NULL
+  AND (op.attempt_id IN (SELECT attempt.attempt_id FROM attempt) OR op.unit_id IN (SELECT unit.unit_id FROM unit))
+RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
 `
 
-// A repeat is claimed too, by the number of sends it has seen, so that two processes never repeat at once.
+// A repeat is claimed too, by the number of sends it has seen, so that two processes never repeat at once. The subject is held
+// meanwhile: once a person has closed the attempt or opened a new operation for the unit, the old request is never sent again.
 func (q *Queries) OperationClaimAgain(ctx context.Context, operationID string, seenSends int32) (Operation, error) {
 	row := q.db.QueryRow(ctx, operationClaimAgain, operationID, seenSends)
 	var i Operation
@@ -691,6 +720,24 @@ type OperationOutcomeParams struct {
 func (q *Queries) OperationOutcome(ctx context.Context, arg OperationOutcomeParams) error {
 	_, err := q.db.Exec(ctx, operationOutcome, arg.Outcome, arg.Code, arg.OperationID)
 	return err
+}
+
+const operationQuiet = `-- name: OperationQuiet :one
+SELECT operation_id, (last_sent_at IS NULL OR last_sent_at < now() - $1::interval)::boolean AS quiet
+FROM operations WHERE operation_id = $2
+`
+
+type OperationQuietRow struct {
+	OperationID string
+	Quiet       bool
+}
+
+// By the database's clock, which wrote the time: a process whose clock runs ahead must not think that enough of it has passed.
+func (q *Queries) OperationQuiet(ctx context.Context, safeAfter time.Duration, operationID string) (OperationQuietRow, error) {
+	row := q.db.QueryRow(ctx, operationQuiet, safeAfter, operationID)
+	var i OperationQuietRow
+	err := row.Scan(&i.OperationID, &i.Quiet)
+	return i, err
 }
 
 const operationsByAttempt = `-- name: OperationsByAttempt :many
@@ -801,6 +848,8 @@ INSERT INTO payments (payment_id, gateway, account, environment, provider_paymen
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, provider_payment_id) DO UPDATE
 SET captured_minor = excluded.captured_minor, refunded_minor = excluded.refunded_minor,
+    order_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.order_id ELSE excluded.order_id END,
+    attempt_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.attempt_id ELSE excluded.attempt_id END,
     matched = payments.matched OR excluded.matched, version = payments.version + 1
 `
 
@@ -818,7 +867,8 @@ type PaymentRecordParams struct {
 	Matched           bool
 }
 
-// A payment is one row for ever: told again, it stays; its amounts follow the provider's books.
+// A payment is one row for ever: told again, it stays; its amounts follow the provider's books. One that fitted nothing before
+// goes to the attempt it turns out to match.
 func (q *Queries) PaymentRecord(ctx context.Context, arg PaymentRecordParams) error {
 	_, err := q.db.Exec(ctx, paymentRecord,
 		arg.PaymentID,

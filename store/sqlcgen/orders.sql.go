@@ -244,6 +244,47 @@ func (q *Queries) OrderLock(ctx context.Context, orderID string) (Order, error) 
 	return i, err
 }
 
+const orderLockDue = `-- name: OrderLockDue :one
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.created_at, o.paid_at, o.completed_at, o.ended_at, (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE
+`
+
+type OrderLockDueRow struct {
+	Order Order
+	Due   bool
+}
+
+// Whether the promise's time is over is asked of one clock only, the database's: processes' clocks differ and jump.
+func (q *Queries) OrderLockDue(ctx context.Context, orderID string) (OrderLockDueRow, error) {
+	row := q.db.QueryRow(ctx, orderLockDue, orderID)
+	var i OrderLockDueRow
+	err := row.Scan(
+		&i.Order.OrderID,
+		&i.Order.ClientID,
+		&i.Order.CallerKey,
+		&i.Order.Status,
+		&i.Order.Version,
+		&i.Order.Revision,
+		&i.Order.Currency,
+		&i.Order.CurrencyExponent,
+		&i.Order.LinesMinor,
+		&i.Order.AdjustmentsMinor,
+		&i.Order.TotalMinor,
+		&i.Order.BuyerRef,
+		&i.Order.Policy,
+		&i.Order.PolicyVersion,
+		&i.Order.ExpiresAt,
+		&i.Order.WorkSeq,
+		&i.Order.DoneSeq,
+		&i.Order.WorkAt,
+		&i.Order.CreatedAt,
+		&i.Order.PaidAt,
+		&i.Order.CompletedAt,
+		&i.Order.EndedAt,
+		&i.Due,
+	)
+	return i, err
+}
+
 const orderLockShared = `-- name: OrderLockShared :one
 SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR SHARE
 `
@@ -396,8 +437,9 @@ WITH moved AS (
     SELECT $1::text, unnest($2::integer[]), unnest($3::integer[]), 'commit',
            unnest($4::text[]), 1
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
-sums AS (SELECT sku, sum(quantity)::bigint AS n FROM moved GROUP BY sku)
-UPDATE stock SET on_hand = on_hand - sums.n, reserved = reserved - sums.n FROM sums WHERE stock.sku = sums.sku
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM moved GROUP BY sku),
+held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+UPDATE stock SET on_hand = on_hand - held.n, reserved = reserved - held.n FROM held WHERE stock.sku = held.sku
 `
 
 type StockCommitParams struct {
@@ -407,7 +449,8 @@ type StockCommitParams struct {
 	Skus     []string
 }
 
-// One unit leaves: it is no longer reserved and no longer there.
+// One unit leaves: it is no longer reserved and no longer there. Rows are locked in name order, as when they were reserved
+// (rule 9), before any is changed.
 func (q *Queries) StockCommit(ctx context.Context, arg StockCommitParams) error {
 	_, err := q.db.Exec(ctx, stockCommit,
 		arg.OrderID,
@@ -497,8 +540,9 @@ released AS (
     INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
     SELECT order_id, line_no, 0, 'release', sku, rest FROM open_lines WHERE rest > 0
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
-sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku)
-UPDATE stock SET reserved = reserved - sums.n FROM sums WHERE stock.sku = sums.sku
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku),
+held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+UPDATE stock SET reserved = reserved - held.n FROM held WHERE stock.sku = held.sku
 `
 
 // What was reserved and not committed goes back, once per line.

@@ -59,11 +59,17 @@ func (q *Queries) DeliveriesByOrder(ctx context.Context, orderID string) ([]Deli
 }
 
 const deliveriesClaim = `-- name: DeliveriesClaim :many
+WITH open_rows AS (
+    SELECT d.event_id, d.receiver, d.seq, d.status, d.next_try_at FROM event_deliveries d
+    WHERE d.order_id = $2 AND d.status IN ('pending', 'parked')
+    ORDER BY d.receiver, d.seq FOR UPDATE),
+due AS (
+    SELECT o.event_id, o.receiver FROM open_rows o
+    WHERE o.status = 'pending' AND o.next_try_at <= now()
+      AND NOT EXISTS (SELECT 1 FROM open_rows x WHERE x.receiver = o.receiver AND x.seq < o.seq AND (x.status = 'parked' OR x.next_try_at > now())))
 UPDATE event_deliveries d SET next_try_at = now() + $1::interval, tries = d.tries + 1
-FROM outbox_events e
-WHERE e.event_id = d.event_id AND d.order_id = $2 AND d.status = 'pending' AND d.next_try_at <= now()
-  AND NOT EXISTS (SELECT 1 FROM event_deliveries x WHERE x.order_id = d.order_id AND x.receiver = d.receiver AND x.seq < d.seq
-                  AND (x.status = 'parked' OR (x.status = 'pending' AND x.next_try_at > now())))
+FROM due, outbox_events e
+WHERE d.event_id = due.event_id AND d.receiver = due.receiver AND e.event_id = d.event_id
 RETURNING d.event_id, d.receiver, d.seq, d.tries, e.type, e.payload, e.created_at
 `
 
@@ -79,6 +85,7 @@ type DeliveriesClaimRow struct {
 
 // In order per order and receiver: an event is due only when no earlier one of the same receiver is still open, or when
 // every earlier one is claimed in this very call. The lease keeps two senders apart; a second send would carry the same id.
+// What stands open is locked before it is judged: another claimer may have leased the earlier event after this statement began.
 func (q *Queries) DeliveriesClaim(ctx context.Context, lease time.Duration, orderID string) ([]DeliveriesClaimRow, error) {
 	rows, err := q.db.Query(ctx, deliveriesClaim, lease, orderID)
 	if err != nil {

@@ -1,0 +1,19 @@
+package activities
+
+import "orderflow/store"
+
+// What database steps return. Workflows know these by the steps that return them, not by the store.
+type (
+	// Snapshot is what a run of the workflow decides by.
+	Snapshot = store.Snapshot
+	// AttemptHead is an attempt that is not over.
+	AttemptHead = store.AttemptHead
+	// UnitHead is a unit to work on.
+	UnitHead = store.UnitHead
+	// ReviewHead is an open review.
+	ReviewHead = store.ReviewHead
+	// Reflected is what ReflectPayment made of an attempt's answers.
+	Reflected = store.Reflected
+	// Provided is what FulfillInternal did.
+	Provided = store.Provided
+)
