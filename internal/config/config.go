@@ -47,6 +47,10 @@ type Config struct {
 	IdempotencyLife  time.Duration `env:"ORDERFLOW_IDEMPOTENCY_LIFETIME" envDefault:"720h" doc:"How long an answer is kept for replay."`
 	SweepPeriod      time.Duration `env:"ORDERFLOW_SWEEP_PERIOD" envDefault:"10s" doc:"How often the sweep looks for work nobody does."`
 	SweepMinAge      time.Duration `env:"ORDERFLOW_SWEEP_MIN_AGE" envDefault:"30s" doc:"How long work rests before the sweep takes it up."`
+	SweepAgain       time.Duration `env:"ORDERFLOW_SWEEP_AGAIN" envDefault:"1m" doc:"How long until the sweep looks at the same order again."`
+	SweepMax         int           `env:"ORDERFLOW_SWEEP_MAX" envDefault:"500" doc:"How many orders one sweep takes up."`
+	LookupsPerSecond int           `env:"ORDERFLOW_LOOKUPS_PER_SECOND" envDefault:"10" doc:"Lookups per second and provider account, over all processes."`
+	DeliveryLease    time.Duration `env:"ORDERFLOW_DELIVERY_LEASE" envDefault:"30s" doc:"How long one sender holds an event before another may send it. Longer than ORDERFLOW_EVENT_TIMEOUT."`
 	RelayPeriod      time.Duration `env:"ORDERFLOW_RELAY_PERIOD" envDefault:"10s" doc:"How often the relay sends events that were not taken at once."`
 
 	UnknownToReviewAfter time.Duration `env:"ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER" doc:"How long an unknown outcome is looked up before a person gets it. Frozen with each order."`
@@ -54,6 +58,8 @@ type Config struct {
 	LongestRetryInterval time.Duration `env:"ORDERFLOW_LONGEST_RETRY_INTERVAL" doc:"The longest wait between two tries. Frozen with each order."`
 	ReviewCheckEvery     time.Duration `env:"ORDERFLOW_REVIEW_CHECK_EVERY" doc:"How often the sweep looks again at what is parked. Frozen with each order."`
 	RerunSafeAfter       time.Duration `env:"ORDERFLOW_RERUN_SAFE_AFTER" doc:"How long after the last send a person may run a unit again. Frozen with each order."`
+	StepTimeout          time.Duration `env:"ORDERFLOW_STEP_TIMEOUT" doc:"The longest one try of a step that talks to the outside; longer than a gateway's own timeout. Frozen with each order."`
+	DeadWorkerAfter      time.Duration `env:"ORDERFLOW_DEAD_WORKER_AFTER" doc:"How long a worker may show no life before its step is run again elsewhere. Frozen with each order."`
 	DeliveryLocalBudget  time.Duration `env:"ORDERFLOW_DELIVERY_LOCAL_BUDGET" doc:"How long an event may be tried inside a workflow task; 0 sends from activities only. Frozen with each order."`
 	UnitsAtOnce          int           `env:"ORDERFLOW_UNITS_AT_ONCE" doc:"How many units of one order are issued side by side. Frozen with each order."`
 	BatchMax             int           `env:"ORDERFLOW_BATCH_MAX" doc:"How many units one workflow run works on. Frozen with each order."`
@@ -78,8 +84,9 @@ func defaults() Config {
 	p := order.DefaultPolicy()
 	return Config{
 		UnknownToReviewAfter: p.UnknownToReviewAfter, FirstLookupAfter: p.FirstLookupAfter, LongestRetryInterval: p.LongestRetryInterval,
-		ReviewCheckEvery: p.ReviewCheckEvery, RerunSafeAfter: p.RerunSafeAfter, DeliveryLocalBudget: p.DeliveryLocalBudget,
-		UnitsAtOnce: p.UnitsAtOnce, BatchMax: p.BatchMax,
+		ReviewCheckEvery: p.ReviewCheckEvery, RerunSafeAfter: p.RerunSafeAfter, StepTimeout: p.StepTimeout, DeadWorkerAfter: p.DeadWorkerAfter,
+		DeliveryLocalBudget: p.DeliveryLocalBudget,
+		UnitsAtOnce:         p.UnitsAtOnce, BatchMax: p.BatchMax,
 	}
 }
 
@@ -235,6 +242,15 @@ func (c Config) numbers() []error {
 	if c.IdempotencyLease <= c.AnswerBudget {
 		bad("ORDERFLOW_IDEMPOTENCY_LEASE must be longer than ORDERFLOW_ANSWER_BUDGET, or a waiting request loses its key")
 	}
+	if c.DeliveryLease <= c.EventTimeout {
+		bad("ORDERFLOW_DELIVERY_LEASE must be longer than ORDERFLOW_EVENT_TIMEOUT, or two senders send the same event at once")
+	}
+	if c.SweepMax < 1 || c.SweepMax > 10_000 {
+		bad("ORDERFLOW_SWEEP_MAX must be between 1 and 10000")
+	}
+	if c.LookupsPerSecond < 1 || c.LookupsPerSecond > 1000 {
+		bad("ORDERFLOW_LOOKUPS_PER_SECOND must be between 1 and 1000")
+	}
 	if c.UnitsAtOnce < 1 || c.UnitsAtOnce > 500 {
 		bad("ORDERFLOW_UNITS_AT_ONCE must be between 1 and 500")
 	}
@@ -249,6 +265,7 @@ func (c Config) Policy() order.Policy {
 	p := order.DefaultPolicy()
 	p.UnknownToReviewAfter, p.FirstLookupAfter, p.LongestRetryInterval = c.UnknownToReviewAfter, c.FirstLookupAfter, c.LongestRetryInterval
 	p.ReviewCheckEvery, p.RerunSafeAfter, p.DeliveryLocalBudget = c.ReviewCheckEvery, c.RerunSafeAfter, c.DeliveryLocalBudget
+	p.StepTimeout, p.DeadWorkerAfter = c.StepTimeout, c.DeadWorkerAfter
 	p.UnitsAtOnce, p.BatchMax = c.UnitsAtOnce, c.BatchMax
 	return p
 }

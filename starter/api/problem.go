@@ -1,0 +1,155 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"orderflow/starter/view"
+)
+
+// typePrefix makes a problem's name a URI. It is an identifier to compare, not an address to open.
+const typePrefix = "urn:orderflow:problem:"
+
+// ProblemType is one kind of error answer. Names are public and never change.
+type ProblemType struct {
+	Name    string // behind urn:orderflow:problem:
+	Status  int
+	Title   string // the same for every answer of this type
+	Meaning string // what a client does about it
+}
+
+// The problem types that more than one place answers with.
+const (
+	typeNotFound      = "not-found"
+	typeMethod        = "method-not-allowed"
+	typeUnauthorized  = "unauthorized"
+	typeForbidden     = "forbidden"
+	typeTooLarge      = "body-too-large"
+	typeTooSlow       = "body-too-slow"
+	typeNotJSON       = "not-json"
+	typeMalformed     = "malformed-body"
+	typeValidation    = "validation"
+	typeKeyMissing    = "idempotency-key-missing"
+	typeKeyMalformed  = "idempotency-key-malformed"
+	typeKeyReused     = "idempotency-key-reused"
+	typeRunning       = "request-in-progress"
+	typeOrderExists   = "order-exists"
+	typeOutOfStock    = "out-of-stock"
+	typeNoStock       = "unknown-stock"
+	typeBelowReserved = "stock-below-reserved"
+	typePaymentForm   = "payment-invalid"
+	typeAlreadyPaid   = "already-paid"
+	typeUnresolved    = "attempt-unresolved"
+	typePending       = "attempt-pending"
+	typeClosing       = "attempt-closing"
+	typeExpired       = "order-expired"
+	typeCanceled      = "order-canceled"
+	typeChanged       = "order-changed"
+	typeUnavailable   = "unavailable"
+	typeInternal      = "internal"
+)
+
+var problemTypes = []ProblemType{
+	{typeNotFound, 404, "Not found", "There is no such resource, or it belongs to another client."},
+	{typeMethod, 405, "Method not allowed", "The Allow header lists the methods this path has."},
+	{typeUnauthorized, 401, "Unauthorized", "Send a valid API key: Authorization: Bearer KEY."},
+	{typeForbidden, 403, "Forbidden", "The API key lacks the scope this operation needs."},
+	{typeTooLarge, 413, "Body too large", "Send at most 2 MiB."},
+	{typeTooSlow, 408, "Body too slow", "The body did not arrive in time; send it again."},
+	{typeNotJSON, 415, "Not JSON", "Send Content-Type: application/json, without a content encoding."},
+	{typeMalformed, 400, "Malformed body", "The body is not JSON that every reader takes the same way; the detail says why."},
+	{typeValidation, 422, "Validation failed", "The errors say which fields are wrong and what they must be."},
+	{typeKeyMissing, 400, "Idempotency-Key missing", "Every POST needs an Idempotency-Key header, one per business operation."},
+	{typeKeyMalformed, 400, "Idempotency-Key malformed", "The key is 1 to 255 visible ASCII characters, best in quotation marks."},
+	{typeKeyReused, 422, "Idempotency-Key reused", "The key came with another request before; a new operation needs a new key."},
+	{typeRunning, 409, "Request in progress", "The first request with this key is not finished; ask again after Retry-After with the same key."},
+	{typeOrderExists, 409, "Order exists", "Another request made an order with this id; choose another id, or read that order."},
+	{typeOutOfStock, 409, "Out of stock", "There is not enough stock for a line of action stock."},
+	{typeNoStock, 422, "Unknown stock", "A line of action stock names a sku that was never set with PUT /v1/stock/{sku}."},
+	{typeBelowReserved, 409, "Stock below reserved", "Orders have reserved more than that."},
+	{typePaymentForm, 422, "Payment invalid", "The gateway cannot send this payment as it stands; nothing was sent."},
+	{typeAlreadyPaid, 409, "Already paid", "Money for this order is captured. The body holds the payment; go on as paid."},
+	{typeUnresolved, 409, "Attempt unresolved", "An earlier attempt may have taken the money. Do not pay again; ask again after Retry-After."},
+	{typePending, 409, "Attempt pending", "An earlier attempt waits for the buyer; its next action is in the body."},
+	{typeClosing, 409, "Attempt closing", "An earlier attempt was declined and is being closed; try again after Retry-After."},
+	{typeExpired, 409, "Order expired", "The time to pay for this order is over."},
+	{typeCanceled, 409, "Order canceled", "This order was canceled."},
+	{typeChanged, 409, "Order changed", "The order changed while the payment was prepared; try again after Retry-After."},
+	{typeUnavailable, 503, "Unavailable", "A part we depend on does not answer. Try again after Retry-After with the same key."},
+	{typeInternal, 500, "Internal error", "A bug of ours. Trying again with the same key is safe."},
+}
+
+// ProblemTypes lists every kind of error answer, for the documentation and its test.
+func ProblemTypes() []ProblemType { return append([]ProblemType(nil), problemTypes...) }
+
+func typeOf(name string) ProblemType {
+	for _, t := range problemTypes {
+		if t.Name == name {
+			return t
+		}
+	}
+	return problemTypes[len(problemTypes)-1]
+}
+
+// FieldError is one thing wrong with a request. The value is never repeated.
+type FieldError struct {
+	Location string `json:"location" example:"body.lines[0].quantity"`
+	Message  string `json:"message"`
+}
+
+// Problem is every error answer (RFC 9457).
+type Problem struct {
+	Type    string        `json:"type" example:"urn:orderflow:problem:validation"`
+	Title   string        `json:"title"`
+	Status  int           `json:"status"`
+	Detail  string        `json:"detail,omitempty"`
+	Errors  []FieldError  `json:"errors,omitempty"`
+	Payment *view.Attempt `json:"payment,omitempty" doc:"the attempt that stands in the way, with its current outcome"`
+	Order   *view.Summary `json:"order,omitempty" doc:"the order as it is now"`
+
+	retryAfter time.Duration
+	header     http.Header
+}
+
+// problem makes an answer of a type.
+func problem(name, detail string, errs ...FieldError) *Problem {
+	t := typeOf(name)
+	if detail == "" {
+		detail = t.Meaning
+	}
+	return &Problem{Type: typePrefix + t.Name, Title: t.Title, Status: t.Status, Detail: detail, Errors: errs, header: http.Header{}}
+}
+
+// after says when to come again, which also marks the answer as one that may change.
+func (p *Problem) after(d time.Duration) *Problem {
+	p.retryAfter = d
+	p.header.Set("Retry-After", strconv.Itoa(max(1, int(d.Round(time.Second)/time.Second))))
+	return p
+}
+
+// Error names the type only.
+func (p *Problem) Error() string { return p.Type }
+
+// GetStatus is for huma.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders is for huma.
+func (p *Problem) GetHeaders() http.Header { return p.header }
+
+// ContentType is for huma.
+func (p *Problem) ContentType(string) string { return problemJSON }
+
+const problemJSON = "application/problem+json"
+
+// write sends a problem from outside huma.
+func (p *Problem) write(w http.ResponseWriter) {
+	h := w.Header()
+	for name, values := range p.header {
+		h[name] = values
+	}
+	h.Set("Content-Type", problemJSON)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}

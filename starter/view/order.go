@@ -1,0 +1,315 @@
+package view
+
+import (
+	"encoding/json"
+	"time"
+
+	"orderflow/gateways"
+	"orderflow/internal/seal"
+	"orderflow/order"
+	"orderflow/store"
+	"orderflow/store/sqlcgen"
+)
+
+// Summary is an order in short.
+type Summary struct {
+	ID          order.ID  `json:"id"`
+	Currency    string    `json:"currency"`
+	Total       int64     `json:"total" doc:"minor units"`
+	States      States    `json:"states"`
+	Buyer       Buyer     `json:"buyer"`
+	ReviewsOpen int64     `json:"reviews_open" doc:"how many questions wait for a person"`
+	CreatedAt   time.Time `json:"created_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+}
+
+// SummaryOf makes the short view.
+func SummaryOf(h store.Head) Summary {
+	s := StatesOf(h)
+	return Summary{
+		ID: order.ID(h.Order.OrderID), Currency: h.Order.Currency, Total: h.Order.TotalMinor, States: s, Buyer: BuyerOf(s),
+		ReviewsOpen: h.ReviewsOpen, CreatedAt: h.Order.CreatedAt.UTC(), ExpiresAt: h.Order.ExpiresAt.UTC(),
+	}
+}
+
+// Attempt is one try to collect. Tokens are not in it.
+type Attempt struct {
+	ID                order.AttemptID      `json:"id"`
+	Outcome           string               `json:"outcome" enum:"succeeded,pending,declined,checking"`
+	Status            order.Status         `json:"status"`
+	Code              string               `json:"code,omitempty" doc:"why it was declined, or what is wrong"`
+	CloseReason       order.CloseReason    `json:"close_reason,omitempty"`
+	Gateway           string               `json:"gateway"`
+	Account           string               `json:"account"`
+	Environment       string               `json:"environment"`
+	MethodType        string               `json:"method_type"`
+	Amount            int64                `json:"amount" doc:"minor units"`
+	Currency          string               `json:"currency"`
+	MerchantReference string               `json:"merchant_reference" doc:"what the provider knows this attempt by"`
+	ProviderPaymentID string               `json:"provider_payment_id,omitempty"`
+	NextAction        *gateways.NextAction `json:"next_action,omitempty" doc:"what the buyer has to do"`
+	CreatedAt         time.Time            `json:"created_at"`
+	ClosedAt          *time.Time           `json:"closed_at,omitempty"`
+}
+
+// AttemptOf makes the view of one attempt.
+func AttemptOf(a sqlcgen.PaymentAttempt) Attempt {
+	v := Attempt{
+		ID: order.AttemptID(a.AttemptID), Outcome: OutcomeOf(order.Status(a.Status)), Status: order.Status(a.Status), Code: a.Code,
+		CloseReason: order.CloseReason(a.CloseReason), Gateway: a.Gateway, Account: a.Account, Environment: a.Environment, MethodType: a.MethodType,
+		Amount: a.AmountMinor, Currency: a.Currency, MerchantReference: a.MerchantReference, ProviderPaymentID: a.ProviderPaymentID,
+		CreatedAt: a.CreatedAt.UTC(), ClosedAt: utc(a.ClosedAt),
+	}
+	if order.Status(a.Status) == order.AttemptPending && len(a.NextAction) > 0 {
+		var next gateways.NextAction
+		if json.Unmarshal(a.NextAction, &next) == nil && next.Type != "" {
+			v.NextAction = &next
+		}
+	}
+	return v
+}
+
+// Order is an order in full.
+type Order struct {
+	Summary
+	BuyerRef    string        `json:"buyer_ref"`
+	Lines       []Line        `json:"lines"`
+	Adjustments []Adjustment  `json:"adjustments,omitempty"`
+	Attempts    []Attempt     `json:"attempts"`
+	Payments    []PaymentRow  `json:"payments"`
+	Units       []Unit        `json:"units"`
+	Deliveries  []Delivery    `json:"deliveries"`
+	Reviews     []Review      `json:"reviews"`
+	Decisions   []DecisionRow `json:"decisions,omitempty"`
+	History     []Event       `json:"history" doc:"what happened, oldest first"`
+}
+
+// Line is one thing bought.
+type Line struct {
+	No         int32  `json:"no"`
+	SKU        string `json:"sku"`
+	Name       string `json:"name"`
+	Quantity   int32  `json:"quantity"`
+	UnitAmount int64  `json:"unit_amount"`
+	Amount     int64  `json:"amount"`
+	TaxRate    string `json:"tax_rate,omitempty"`
+	Action     string `json:"action"`
+	Issuer     string `json:"issuer,omitempty"`
+}
+
+// Adjustment is a signed amount beside the lines.
+type Adjustment struct {
+	Kind   string `json:"kind"`
+	Amount int64  `json:"amount"`
+}
+
+// PaymentRow is what a provider confirmed.
+type PaymentRow struct {
+	ID                string    `json:"id"`
+	Gateway           string    `json:"gateway"`
+	Account           string    `json:"account"`
+	Environment       string    `json:"environment"`
+	ProviderPaymentID string    `json:"provider_payment_id"`
+	AttemptID         string    `json:"attempt_id,omitempty"`
+	Currency          string    `json:"currency"`
+	Captured          int64     `json:"captured"`
+	Refunded          int64     `json:"refunded"`
+	Matched           bool      `json:"matched" doc:"whether it is what we asked for"`
+	FirstSeenAt       time.Time `json:"first_seen_at"`
+}
+
+// Unit is one thing provided, or to be.
+type Unit struct {
+	ID          order.UnitID      `json:"id"`
+	LineNo      int32             `json:"line_no"`
+	Ordinal     int32             `json:"ordinal"`
+	SKU         string            `json:"sku"`
+	Action      string            `json:"action"`
+	Issuer      string            `json:"issuer,omitempty"`
+	Status      order.Status      `json:"status"`
+	Code        string            `json:"code,omitempty"`
+	OperationID order.OperationID `json:"operation_id,omitempty" doc:"the key the issuer knows it by"`
+	IssuanceID  string            `json:"issuance_id,omitempty" doc:"the issuer's id"`
+	Reference   string            `json:"reference,omitempty" doc:"what the buyer gets to hold"`
+	IssuedAt    *time.Time        `json:"issued_at,omitempty"`
+}
+
+// Delivery is one event on its way to one receiver.
+type Delivery struct {
+	EventID     string     `json:"event_id"`
+	Type        string     `json:"type"`
+	Receiver    string     `json:"receiver"`
+	Status      string     `json:"status"`
+	Tries       int32      `json:"tries"`
+	LastCode    string     `json:"last_code,omitempty"`
+	NextTryAt   *time.Time `json:"next_try_at,omitempty"`
+	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
+}
+
+// Review is a question for a person, with what it means and what may be done.
+type Review struct {
+	ID          order.ReviewID       `json:"id"`
+	Version     int64                `json:"version"`
+	Reason      order.ReviewReason   `json:"reason"`
+	Code        string               `json:"code,omitempty"`
+	SubjectKind string               `json:"subject_kind"`
+	SubjectID   string               `json:"subject_id"`
+	Status      string               `json:"status"`
+	Owner       string               `json:"owner,omitempty"`
+	OpenedAt    time.Time            `json:"opened_at"`
+	NextCheckAt *time.Time           `json:"next_check_at,omitempty"`
+	ResolvedAt  *time.Time           `json:"resolved_at,omitempty"`
+	ResolvedBy  string               `json:"resolved_by,omitempty"`
+	Means       string               `json:"means"`
+	Allowed     []order.DecisionKind `json:"allowed"`
+	Forbidden   []string             `json:"forbidden"`
+	Paste       *order.Decision      `json:"paste,omitempty" doc:"the very JSON for Temporal's resolve_review update; fill in actor, reason and evidence"`
+}
+
+// DecisionRow is what a person decided.
+type DecisionRow struct {
+	ID           string          `json:"id"`
+	ReviewID     string          `json:"review_id"`
+	Decision     string          `json:"decision"`
+	Actor        string          `json:"actor"`
+	ActorClaimed bool            `json:"actor_claimed" doc:"true when nobody checked who the actor is"`
+	Channel      string          `json:"channel"`
+	Reason       string          `json:"reason"`
+	Evidence     json.RawMessage `json:"evidence"`
+	At           time.Time       `json:"at"`
+}
+
+// Event is one line of history: a state that moved, or something another side said.
+type Event struct {
+	At                time.Time `json:"at"`
+	Kind              string    `json:"kind" enum:"transition,observation"`
+	Subject           string    `json:"subject" doc:"order, attempt or unit"`
+	SubjectID         string    `json:"subject_id"`
+	From              string    `json:"from,omitempty"`
+	To                string    `json:"to,omitempty"`
+	Trigger           string    `json:"trigger,omitempty"`
+	DecisionID        string    `json:"decision_id,omitempty"`
+	Source            string    `json:"source,omitempty" doc:"send, lookup, webhook, list or operator"`
+	Outcome           string    `json:"outcome,omitempty"`
+	ProviderStatus    string    `json:"provider_status,omitempty"`
+	ProviderPaymentID string    `json:"provider_payment_id,omitempty"`
+	OperationID       string    `json:"operation_id,omitempty"`
+	Code              string    `json:"code,omitempty"`
+	RequestID         string    `json:"request_id,omitempty" doc:"what the other side's support asks for"`
+	seq               int
+}
+
+// OrderOf makes the full view. References of issuances are opened with box; one that cannot be opened is left out.
+func OrderOf(v store.View, box *seal.Box) Order {
+	o := Order{Summary: SummaryOf(v.Head), BuyerRef: v.Head.Order.BuyerRef, Attempts: []Attempt{}, Payments: []PaymentRow{}}
+	for _, l := range v.Lines {
+		o.Lines = append(o.Lines, Line{
+			No: l.LineNo, SKU: l.Sku, Name: l.Name, Quantity: l.Quantity, UnitAmount: l.UnitAmountMinor, Amount: l.AmountMinor, TaxRate: l.TaxRate,
+			Action: l.Action, Issuer: l.Issuer,
+		})
+	}
+	for _, a := range v.Adjustments {
+		o.Adjustments = append(o.Adjustments, Adjustment{a.Kind, a.AmountMinor})
+	}
+	for _, a := range v.Attempts {
+		o.Attempts = append(o.Attempts, AttemptOf(a))
+	}
+	for _, p := range v.Payments {
+		o.Payments = append(o.Payments, PaymentRow{
+			ID: p.PaymentID, Gateway: p.Gateway, Account: p.Account, Environment: p.Environment, ProviderPaymentID: p.ProviderPaymentID,
+			AttemptID: deref(p.AttemptID), Currency: p.Currency, Captured: p.CapturedMinor, Refunded: p.RefundedMinor, Matched: p.Matched,
+			FirstSeenAt: p.FirstSeenAt.UTC(),
+		})
+	}
+	o.Units = unitsOf(v, box)
+	o.Deliveries = deliveriesOf(v.Deliveries)
+	o.Reviews = []Review{}
+	for _, r := range v.Reviews {
+		o.Reviews = append(o.Reviews, ReviewOf(r))
+	}
+	for _, d := range v.Decisions {
+		o.Decisions = append(o.Decisions, DecisionRow{
+			ID: d.DecisionID, ReviewID: d.ReviewID, Decision: d.Decision, Actor: d.Actor, ActorClaimed: d.ActorClaimed, Channel: d.Channel,
+			Reason: d.Reason, Evidence: d.Evidence, At: d.At.UTC(),
+		})
+	}
+	o.History = historyOf(v)
+	return o
+}
+
+func unitsOf(v store.View, box *seal.Box) []Unit {
+	issued := make(map[string]sqlcgen.Issuance, len(v.Issuances))
+	for _, i := range v.Issuances {
+		if _, there := issued[i.UnitID]; !there || i.RevokedAt == nil {
+			issued[i.UnitID] = i
+		}
+	}
+	out := make([]Unit, 0, len(v.Units))
+	for _, u := range v.Units {
+		row := Unit{
+			ID: order.UnitID(u.UnitID), LineNo: u.LineNo, Ordinal: u.Ordinal, SKU: u.Sku, Action: u.Action, Issuer: u.Issuer, Status: order.Status(u.Status),
+			Code: u.Code, IssuedAt: utc(u.IssuedAt),
+		}
+		if order.Action(u.Action) == order.ActionIssue {
+			row.OperationID = order.IssueOperation(row.ID, int(u.Generation))
+		}
+		if i, there := issued[u.UnitID]; there {
+			row.IssuanceID = i.IssuerIssuanceID
+			if len(i.SealedReference) > 0 && box != nil {
+				if plain, err := box.Open(i.SealedReference, order.ReferencePlace(row.ID)); err == nil {
+					row.Reference = string(plain)
+				}
+			}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func deliveriesOf(rows []sqlcgen.DeliveriesByOrderRow) []Delivery {
+	out := make([]Delivery, 0, len(rows))
+	for _, d := range rows {
+		row := Delivery{EventID: d.EventID, Type: d.Type, Receiver: d.Receiver, Status: d.Status, Tries: d.Tries, LastCode: d.LastCode, DeliveredAt: utc(d.DeliveredAt)}
+		if d.Status == "pending" {
+			row.NextTryAt = utc(&d.NextTryAt)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// ReviewOf makes the view of one review.
+func ReviewOf(r sqlcgen.Review) Review {
+	g := order.GuidanceOf(order.ReviewReason(r.Reason))
+	v := Review{
+		ID: order.ReviewID(r.ReviewID), Version: r.Version, Reason: order.ReviewReason(r.Reason), Code: r.Code, SubjectKind: r.SubjectKind,
+		SubjectID: r.SubjectID, Status: r.Status, Owner: r.Owner, OpenedAt: r.OpenedAt.UTC(), ResolvedAt: utc(r.ResolvedAt), ResolvedBy: r.ResolvedBy,
+		Means: g.Means, Allowed: g.Allowed, Forbidden: g.Forbidden,
+	}
+	if r.Status != "open" {
+		return v
+	}
+	v.NextCheckAt = utc(&r.NextCheckAt)
+	if len(g.Allowed) > 0 {
+		v.Paste = &order.Decision{
+			ReviewID: v.ID, ReviewVersion: v.Version, Decision: g.Allowed[0], Actor: "YOUR NAME", Reason: "WHY YOU DECIDE SO",
+			Evidence: order.Evidence{Reference: "THE OTHER SIDE'S ID, IF THERE IS ONE", Proof: "WHAT YOU LOOKED AT"},
+		}
+	}
+	return v
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
