@@ -27,6 +27,7 @@ CREATE TABLE api_keys (
 CREATE TABLE orders (
     order_id          text PRIMARY KEY,
     client_id         text NOT NULL,
+    caller_key        text NOT NULL, -- the Idempotency-Key that made it: a crashed request finds its own order again
     status            text NOT NULL DEFAULT 'open',
     version           bigint NOT NULL DEFAULT 1,
     revision          integer NOT NULL DEFAULT 1,
@@ -39,13 +40,14 @@ CREATE TABLE orders (
     policy            jsonb NOT NULL,
     policy_version    integer NOT NULL,
     expires_at        timestamptz NOT NULL,
-    work_seq          bigint NOT NULL DEFAULT 1,
+    work_seq          bigint NOT NULL DEFAULT 0,
     done_seq          bigint NOT NULL DEFAULT 0,
     work_at           timestamptz NOT NULL DEFAULT now(),
     created_at        timestamptz NOT NULL DEFAULT now(),
     paid_at           timestamptz,
     completed_at      timestamptz,
     ended_at          timestamptz,
+    CONSTRAINT orders_caller_key_unique UNIQUE (client_id, caller_key),
     -- The id is the caller's; its length is bounded because it travels in URLs, workflow ids and logs.
     CONSTRAINT orders_id_length CHECK (char_length(order_id) BETWEEN 1 AND 64),
     CONSTRAINT orders_status_known CHECK (status IN ('open', 'paid', 'completed', 'canceled', 'expired')),
@@ -458,10 +460,10 @@ CREATE TABLE rate_buckets (
     CONSTRAINT rate_buckets_not_negative CHECK (tokens >= 0)
 );
 
-CREATE TRIGGER observations_append_only BEFORE UPDATE OR DELETE ON observations FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER transitions_append_only BEFORE UPDATE OR DELETE ON transitions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER review_decisions_append_only BEFORE UPDATE OR DELETE ON review_decisions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER observations_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON observations FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER transitions_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON transitions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER review_decisions_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON review_decisions FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- +goose Down
 -- Migrations go forward only: money facts are not something to drop by a command.
