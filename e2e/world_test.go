@@ -360,7 +360,7 @@ func issued(issuer, sku string, quantity, unitAmount int) line {
 // place stores an order of JPY lines and requires that it worked.
 func (w *world) place(id string, lines ...line) {
 	w.t.Helper()
-	a := w.call("POST", "/v1/orders", "place-"+id, orderBody(id, "JPY", lines...))
+	a := w.call("POST", "/v1/orders", "place-"+url.QueryEscape(id), orderBody(id, "JPY", lines...))
 	require.Equal(w.t, http.StatusCreated, a.Status, "%s", a.Raw)
 }
 

@@ -1,5 +1,10 @@
 package order
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Names that processes share: starter, worker and the Temporal Web UI meet here, so that nothing but worker needs to import
 // the workflows.
 const (
@@ -23,8 +28,20 @@ const (
 	AttributeReviewSince  = "ReviewSince"  // Datetime
 )
 
-// WorkflowID is the id of the order's workflow. Ids may hold any printable character; Temporal takes them as they are.
-func WorkflowID(id ID) string { return "order/" + string(id) }
+// WorkflowID is the id of the order's workflow: "order/" and the order id. Temporal's client puts workflow ids into a gRPC
+// header, which takes printable ASCII only, so any other byte - and the percent sign, to keep ids apart - is percent-encoded.
+func WorkflowID(id ID) string {
+	var b strings.Builder
+	b.WriteString("order/")
+	for i := range len(id) {
+		if c := id[i]; c < 0x20 || c > 0x7e || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
 
 // SubmitUpdateID makes the update of one attempt idempotent: asking again attaches to the same answer.
 func SubmitUpdateID(id AttemptID) string { return "submit-" + string(id) }
