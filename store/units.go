@@ -216,7 +216,10 @@ func (s *Store) IssuanceRecord(ctx context.Context, a IssuanceAnswer) (order.Cha
 		if op == "" {
 			op = string(sc.facts().Unit.Operation)
 		}
-		answered, current := answeredOperation(sc, a.Seen.OperationID)
+		answered, current, err := answeredOperation(ctx, w, sc, a.Seen.OperationID)
+		if err != nil {
+			return err
+		}
 		obs := sqlcgen.ObservationKeepParams{
 			OrderID: string(a.Order), UnitID: ptr(string(a.Unit)), Source: a.Source, Outcome: string(a.Seen.Outcome), Code: a.Seen.Code,
 			RequestID: a.RequestID, ReadVersion: sc.unit.Version, ProviderPaymentID: a.IssuerIssuance, Account: sc.unit.Issuer, MerchantReference: op,
@@ -253,18 +256,23 @@ func (s *Store) IssuanceRecord(ctx context.Context, a IssuanceAnswer) (order.Cha
 }
 
 // answeredOperation is the row an answer belongs to, and whether it is the unit's current one. An earlier generation keeps
-// its late answers; a unit that is planned has no row for its current generation yet.
-func answeredOperation(sc scene, said order.OperationID) (row *string, current bool) {
+// its late answers; a generation that was decided and not claimed yet has no row.
+func answeredOperation(ctx context.Context, w *work, sc scene, said order.OperationID) (row *string, current bool, err error) {
 	unit := order.UnitID(sc.unit.UnitID)
 	for g := int(sc.unit.Generation) - 1; g >= 1; g-- {
 		if order.IssueOperation(unit, g) == said {
-			return ptr(string(said)), false
+			return ptr(string(said)), false, nil
 		}
 	}
-	if order.Status(sc.unit.Status) == order.UnitPlanned {
-		return nil, true
+	id := string(order.IssueOperation(unit, int(sc.unit.Generation)))
+	if order.Status(sc.unit.Status) != order.UnitIssuing { // issuing has a row for sure
+		if _, err := w.read.OperationQuiet(ctx, 0, id); isNoRows(err) {
+			return nil, true, nil
+		} else if err != nil {
+			return nil, true, err
+		}
 	}
-	return ptr(string(order.IssueOperation(unit, int(sc.unit.Generation)))), true
+	return &id, true, nil
 }
 
 // UnitUnresolved parks a unit whose issuance is unknown and cannot be looked up within its bound, or not at all.
