@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"orderflow/internal/config"
+	"orderflow/internal/profiles"
 	"orderflow/starter/api"
 	"orderflow/starter/engine"
 	"orderflow/store"
@@ -60,7 +61,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, ready func(ap
 	go prune(ctx, st, c.IdempotencyLife, log)
 	return listen(ctx, log, ready,
 		listener{"api", c.Listen, handler, c.AnswerBudget},
-		listener{"ops", c.OpsListen, opsHandler(st, en, registry), c.AnswerBudget})
+		listener{"ops", c.OpsListen, profiles.Beside(opsHandler(st, en, registry), c.OpsListen), c.AnswerBudget})
 }
 
 func openEngine(c config.Config, log *slog.Logger) (*engine.Engine, func(), error) {

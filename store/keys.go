@@ -52,7 +52,7 @@ type KeyState struct {
 // subject bound before), or reports what stands there.
 func (s *Store) KeyClaim(ctx context.Context, k Key, fingerprint []byte, subject, token string, lease time.Duration) (KeyState, error) {
 	const op = "claim idempotency key"
-	r, err := s.q().KeyClaim(ctx, sqlcgen.KeyClaimParams{
+	r, err := s.lazy().KeyClaim(ctx, sqlcgen.KeyClaimParams{
 		ClientID: string(k.Client), Operation: k.Operation, Key: k.Key, Fingerprint: fingerprint, SubjectID: subject, LeaseToken: token, Lease: lease,
 	})
 	if err == nil {
@@ -78,7 +78,7 @@ func (s *Store) KeyClaim(ctx context.Context, k Key, fingerprint []byte, subject
 
 // KeyComplete stores the answer, if the token still holds the lease. False means that another process took over.
 func (s *Store) KeyComplete(ctx context.Context, k Key, token string, status int, sealed []byte) (bool, error) {
-	n, err := s.q().KeyComplete(ctx, sqlcgen.KeyCompleteParams{
+	n, err := s.lazy().KeyComplete(ctx, sqlcgen.KeyCompleteParams{
 		HttpStatus: ptr(int32(status)), SealedResponse: sealed, ClientID: string(k.Client), Operation: k.Operation, Key: k.Key, LeaseToken: token,
 	})
 	return n == 1, translate("complete idempotency key", err)
@@ -86,7 +86,7 @@ func (s *Store) KeyComplete(ctx context.Context, k Key, token string, status int
 
 // KeyRelease gives the lease back without an answer: the row keeps fingerprint and subject and says "try again".
 func (s *Store) KeyRelease(ctx context.Context, k Key, token string) error {
-	_, err := s.q().KeyRelease(ctx, sqlcgen.KeyReleaseParams{ClientID: string(k.Client), Operation: k.Operation, Key: k.Key, LeaseToken: token})
+	_, err := s.lazy().KeyRelease(ctx, sqlcgen.KeyReleaseParams{ClientID: string(k.Client), Operation: k.Operation, Key: k.Key, LeaseToken: token})
 	return translate("release idempotency key", err)
 }
 

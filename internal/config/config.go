@@ -47,10 +47,7 @@ type Config struct {
 	IdempotencyLife  time.Duration `env:"ORDERFLOW_IDEMPOTENCY_LIFETIME" envDefault:"720h" doc:"How long an answer is kept for replay."`
 	SweepPeriod      time.Duration `env:"ORDERFLOW_SWEEP_PERIOD" envDefault:"10s" doc:"How often the sweep looks for work nobody does."`
 	SweepMinAge      time.Duration `env:"ORDERFLOW_SWEEP_MIN_AGE" envDefault:"30s" doc:"How long work rests before the sweep takes it up."`
-	SweepAgain       time.Duration `env:"ORDERFLOW_SWEEP_AGAIN" envDefault:"1m" doc:"How long until the sweep looks at the same order again."`
-	SweepMax         int           `env:"ORDERFLOW_SWEEP_MAX" envDefault:"500" doc:"How many orders one sweep takes up."`
 	LookupsPerSecond int           `env:"ORDERFLOW_LOOKUPS_PER_SECOND" envDefault:"10" doc:"Lookups per second and provider account, over all processes."`
-	DeliveryLease    time.Duration `env:"ORDERFLOW_DELIVERY_LEASE" envDefault:"30s" doc:"How long one sender holds an event before another may send it. Longer than ORDERFLOW_EVENT_TIMEOUT."`
 	RelayPeriod      time.Duration `env:"ORDERFLOW_RELAY_PERIOD" envDefault:"10s" doc:"How often the relay sends events that were not taken at once."`
 
 	UnknownToReviewAfter time.Duration `env:"ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER" doc:"How long an unknown outcome is looked up before a person gets it. Frozen with each order."`
@@ -241,12 +238,6 @@ func (c Config) numbers() []error {
 	}
 	if c.IdempotencyLease <= c.AnswerBudget {
 		bad("ORDERFLOW_IDEMPOTENCY_LEASE must be longer than ORDERFLOW_ANSWER_BUDGET, or a waiting request loses its key")
-	}
-	if c.DeliveryLease <= c.EventTimeout {
-		bad("ORDERFLOW_DELIVERY_LEASE must be longer than ORDERFLOW_EVENT_TIMEOUT, or two senders send the same event at once")
-	}
-	if c.SweepMax < 1 || c.SweepMax > 10_000 {
-		bad("ORDERFLOW_SWEEP_MAX must be between 1 and 10000")
 	}
 	if c.LookupsPerSecond < 1 || c.LookupsPerSecond > 1000 {
 		bad("ORDERFLOW_LOOKUPS_PER_SECOND must be between 1 and 1000")
