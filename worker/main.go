@@ -21,6 +21,7 @@ import (
 	"orderflow/activities"
 	"orderflow/internal/config"
 	"orderflow/internal/eventsend"
+	"orderflow/internal/profiles"
 	"orderflow/order"
 	"orderflow/store"
 	"orderflow/workflows"
@@ -117,7 +118,7 @@ func serve(ctx context.Context, cfg config.Config, st *store.Store, tc client.Cl
 		OnFatalError:                       func(err error) { fatal <- err },
 	})
 	workflows.Register(w, acts)
-	ops := &http.Server{Addr: cfg.WorkerOpsListen, Handler: opsHandler(st, tc), ReadHeaderTimeout: 5 * time.Second}
+	ops := &http.Server{Addr: cfg.WorkerOpsListen, Handler: profiles.Beside(opsHandler(st, tc), cfg.WorkerOpsListen), ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := ops.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 			fatal <- fmt.Errorf("health listener: %w: choose another ORDERFLOW_WORKER_OPS_LISTEN", err)
