@@ -174,7 +174,8 @@ type Policy struct {
 	DeadWorkerAfter      time.Duration `json:"dead_worker_after"`     // a try whose worker shows no life for this long is run again elsewhere
 	DeliveryLocalBudget  time.Duration `json:"delivery_local_budget"` // how long a delivery may be tried inside the workflow task
 	UnitsAtOnce          int           `json:"units_at_once"`
-	BatchMax             int           `json:"batch_max"` // units per run before continue-as-new
+	BatchMax             int           `json:"batch_max"`   // units a run works on between two looks at the facts
+	HistoryMax           int           `json:"history_max"` // events after which a run carries on with an empty history
 }
 
 // DefaultPolicy is what an order gets where the configuration says nothing.
@@ -191,5 +192,6 @@ func DefaultPolicy() Policy {
 		DeliveryLocalBudget:  300 * time.Millisecond,
 		UnitsAtOnce:          8,
 		BatchMax:             200,
+		HistoryMax:           4000,
 	}
 }

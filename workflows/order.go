@@ -69,7 +69,7 @@ func (w *orderRun) run(ctx workflow.Context) error {
 // rest ends the run when nothing is left, and otherwise waits until there is something to do. True means that the run is over.
 func (w *orderRun) rest(ctx workflow.Context) (bool, error) {
 	w.takeSignals(ctx)
-	if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+	if i := workflow.GetInfo(ctx); i.GetContinueAsNewSuggested() || i.GetCurrentHistoryLength() > w.historyMax() {
 		return w.carryOn(ctx)
 	}
 	if w.news || w.stale {
@@ -96,6 +96,13 @@ func (w *orderRun) rest(ctx workflow.Context) (bool, error) {
 	w.show(ctx)
 	w.upsert(ctx)
 	return true, nil
+}
+
+func (w *orderRun) historyMax() int {
+	if n := w.facts.Policy.HistoryMax; n > 0 {
+		return n
+	}
+	return order.DefaultPolicy().HistoryMax
 }
 
 // carryOn starts the next run of the same order with an empty history. Nothing is lost over the switch: signals are taken,

@@ -59,6 +59,7 @@ type Config struct {
 	DeadWorkerAfter      time.Duration `env:"ORDERFLOW_DEAD_WORKER_AFTER" doc:"How long a worker may show no life before its step is run again elsewhere. Frozen with each order."`
 	DeliveryLocalBudget  time.Duration `env:"ORDERFLOW_DELIVERY_LOCAL_BUDGET" doc:"How long an event may be tried inside a workflow task; 0 sends from activities only. Frozen with each order."`
 	UnitsAtOnce          int           `env:"ORDERFLOW_UNITS_AT_ONCE" doc:"How many units of one order are issued side by side. Frozen with each order."`
+	HistoryMax           int           `env:"ORDERFLOW_HISTORY_MAX" doc:"After how many events a workflow run carries on with an empty history. Frozen with each order."`
 	BatchMax             int           `env:"ORDERFLOW_BATCH_MAX" doc:"How many units one workflow run works on. Frozen with each order."`
 
 	EventTimeout       time.Duration `env:"ORDERFLOW_EVENT_TIMEOUT" envDefault:"20s" doc:"The longest one sending of an event may take."`
@@ -83,7 +84,7 @@ func defaults() Config {
 		UnknownToReviewAfter: p.UnknownToReviewAfter, FirstLookupAfter: p.FirstLookupAfter, LongestRetryInterval: p.LongestRetryInterval,
 		ReviewCheckEvery: p.ReviewCheckEvery, RerunSafeAfter: p.RerunSafeAfter, StepTimeout: p.StepTimeout, DeadWorkerAfter: p.DeadWorkerAfter,
 		DeliveryLocalBudget: p.DeliveryLocalBudget,
-		UnitsAtOnce:         p.UnitsAtOnce, BatchMax: p.BatchMax,
+		UnitsAtOnce:         p.UnitsAtOnce, BatchMax: p.BatchMax, HistoryMax: p.HistoryMax,
 	}
 }
 
@@ -245,6 +246,9 @@ func (c Config) numbers() []error {
 	if c.UnitsAtOnce < 1 || c.UnitsAtOnce > 500 {
 		bad("ORDERFLOW_UNITS_AT_ONCE must be between 1 and 500")
 	}
+	if c.HistoryMax < 50 || c.HistoryMax > 10_000 {
+		bad("ORDERFLOW_HISTORY_MAX must be between 50 and 10000")
+	}
 	if c.BatchMax < 1 || c.BatchMax > 1000 {
 		bad("ORDERFLOW_BATCH_MAX must be between 1 and 1000: a workflow's history has limits")
 	}
@@ -257,7 +261,7 @@ func (c Config) Policy() order.Policy {
 	p.UnknownToReviewAfter, p.FirstLookupAfter, p.LongestRetryInterval = c.UnknownToReviewAfter, c.FirstLookupAfter, c.LongestRetryInterval
 	p.ReviewCheckEvery, p.RerunSafeAfter, p.DeliveryLocalBudget = c.ReviewCheckEvery, c.RerunSafeAfter, c.DeliveryLocalBudget
 	p.StepTimeout, p.DeadWorkerAfter = c.StepTimeout, c.DeadWorkerAfter
-	p.UnitsAtOnce, p.BatchMax = c.UnitsAtOnce, c.BatchMax
+	p.UnitsAtOnce, p.BatchMax, p.HistoryMax = c.UnitsAtOnce, c.BatchMax, c.HistoryMax
 	return p
 }
 
