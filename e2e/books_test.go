@@ -27,6 +27,7 @@ func (w *world) booksAgree() {
 	w.goodsAgree()
 	w.noticesAgree()
 	w.logAgrees()
+	w.requestsAgree()
 }
 
 func (w *world) moneyAgrees() {

@@ -67,6 +67,7 @@ func TestMain(m *testing.M) {
 // world is one test's own everything.
 type world struct {
 	t        *testing.T
+	home     *testing.T // the test that the world belongs to: processes end with it, also those a subtest started
 	db       *testkit.DB
 	owner    *pgxpool.Pool // reads and breaks things as the owner
 	temporal client.Client
@@ -105,7 +106,7 @@ func newWorld(t *testing.T, opts ...option) *world {
 	t.Helper()
 	bin, err := programs()
 	require.NoError(t, err)
-	w := &world{t: t, db: testkit.Database(t), bin: bin, logs: t.TempDir()}
+	w := &world{t: t, home: t, db: testkit.Database(t), bin: bin, logs: t.TempDir()}
 	w.owner, err = pgxpool.New(t.Context(), w.db.OwnerURL)
 	require.NoError(t, err)
 	t.Cleanup(w.owner.Close)
@@ -204,11 +205,11 @@ func (w *world) run(name string, more map[string]string, args ...string) *proces
 		_ = cmd.Wait()
 		_ = f.Close()
 	}()
-	w.t.Cleanup(func() {
+	w.home.Cleanup(func() {
 		p.kill()
-		if w.t.Failed() {
+		if w.home.Failed() {
 			b, _ := os.ReadFile(p.log)
-			w.t.Logf("---- %s %v (last lines)\n%s", name, args, tail(b, 6000))
+			w.home.Logf("---- %s %v (last lines)\n%s", name, args, tail(b, 6000))
 		}
 	})
 	return p
