@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TCPProxy stands between a client and PostgreSQL and can lose exactly one answer: that of a COMMIT which the server has
-// carried out. The client then does not know whether its transaction holds; it does.
+// TCPProxy stands between a client and PostgreSQL and can lose exactly one answer: that of a COMMIT, or of a statement that
+// is a transaction by itself, which the server has carried out. The client then does not know whether it holds; it does.
 type TCPProxy struct {
 	upstream string
 	listener net.Listener
@@ -30,6 +30,11 @@ type CommitFilter struct {
 	After string
 	// Nth counts the commits that After fits, from one; 0 means the first.
 	Nth int
+	// Alone means statements that are sent outside BEGIN and COMMIT, instead of transactions.
+	Alone bool
+	// Hold leaves the client waiting for the answer instead of cutting its connection, so that it can be killed at exactly
+	// this point.
+	Hold bool
 }
 
 // Loss is one armed loss. It fires once.
@@ -136,7 +141,7 @@ func (p *TCPProxy) serve(c net.Conn) {
 	}
 	var both sync.WaitGroup
 	both.Go(func() { defer l.cut(); _ = l.forward() })
-	both.Go(func() { defer l.cut(); _ = l.back(p.loses) })
+	both.Go(func() { defer l.cut(); _ = l.back(p) })
 	both.Wait()
 }
 
@@ -155,12 +160,12 @@ func (p *TCPProxy) remove(l *link) {
 	delete(p.links, l)
 }
 
-// loses decides over one commit that the server has confirmed; the loss is reported before cut lets the client know.
-func (p *TCPProxy) loses(texts []string, cut func()) bool {
+// loses decides over one commit that the server has confirmed. A client that is cut off finds the loss reported.
+func (p *TCPProxy) loses(c commit, cut func()) (lost, hold bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, l := range p.losses {
-		if !contains(texts, l.filter.After) {
+		if !l.filter.fits(c) {
 			continue
 		}
 		if l.seen++; l.seen < l.filter.Nth {
@@ -168,11 +173,27 @@ func (p *TCPProxy) loses(texts []string, cut func()) bool {
 		}
 		p.losses = append(p.losses[:i:i], p.losses[i+1:]...)
 		close(l.fired)
-		cut()
-		return true
+		if !l.filter.Hold {
+			cut()
+		}
+		return true, l.filter.Hold
+	}
+	return false, false
+}
+
+// wanted reports that a loss may take the answer, so that no part of it is passed on before that is decided.
+func (p *TCPProxy) wanted(c commit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.losses {
+		if l.filter.fits(c) {
+			return true
+		}
 	}
 	return false
 }
+
+func (f CommitFilter) fits(c commit) bool { return f.Alone == c.alone && contains(c.texts, f.After) }
 
 func contains(texts []string, part string) bool {
 	if part == "" {
@@ -193,8 +214,10 @@ type link struct {
 
 	mu         sync.Mutex
 	statements map[string]string // prepared name -> SQL
+	open       bool              // between BEGIN and COMMIT
 	texts      []string          // SQL run in the transaction that is open
-	commits    []commit          // sent, not answered yet
+	commits    []commit          // COMMITs sent, not answered yet
+	alone      []commit          // requests without BEGIN, not answered yet
 	asked      int               // Query and Sync messages sent
 	answered   int               // ReadyForQuery messages received
 }
@@ -202,6 +225,7 @@ type link struct {
 type commit struct {
 	ends  int // the ReadyForQuery that ends its request
 	texts []string
+	alone bool
 }
 
 func (l *link) cut() {
@@ -291,14 +315,20 @@ func (l *link) note(kind byte, body []byte) {
 func (l *link) run(text string, ends int) {
 	switch word, more, _ := strings.Cut(strings.ToLower(strings.Trim(text, " \t\r\n;")), " "); {
 	case word == "begin" || word == "start":
-		l.texts = nil
+		l.open, l.texts = true, nil
 	case word == "commit" || word == "end":
 		l.commits = append(l.commits, commit{ends: ends, texts: l.texts})
-		l.texts = nil
+		l.open, l.texts = false, nil
 	case word == "rollback" && !strings.Contains(more, "to ") || word == "abort":
-		l.texts = nil
-	default:
+		l.open, l.texts = false, nil
+	case l.open:
 		l.texts = append(l.texts, text)
+	default:
+		if n := len(l.alone); n == 0 || l.alone[n-1].ends != ends {
+			l.alone = append(l.alone, commit{ends: ends, alone: true})
+		}
+		last := &l.alone[len(l.alone)-1]
+		last.texts = append(last.texts, text)
 	}
 }
 
@@ -312,44 +342,73 @@ func cString(b []byte) (string, []byte) {
 }
 
 // back passes the server's answers on, except the one that a loss takes.
-func (l *link) back(loses func(texts []string, cut func()) bool) error {
+func (l *link) back(p *TCPProxy) error {
+	var held []byte // an answer that is not passed on before it is whole
 	for {
 		m, err := message(l.server)
 		if err != nil {
 			return err
 		}
-		if m[0] == 'C' && string(m[5:]) == "COMMIT\x00" {
-			if texts, ok := l.confirmed(); ok && loses(texts, l.cut) {
-				return nil
+		c, decides, keep := l.answer(m)
+		if decides {
+			if lost, hold := p.loses(c, l.cut); lost {
+				return l.silent(hold)
 			}
 		}
-		if m[0] == 'Z' {
-			l.ready()
+		if keep && p.wanted(c) {
+			held = append(held, m...)
+			continue
 		}
-		if _, err := l.client.Write(m); err != nil {
+		if _, err := l.client.Write(append(held, m...)); err != nil {
 			return err
 		}
+		held = nil
 	}
 }
 
-func (l *link) confirmed() ([]string, bool) {
+// silent says nothing more. Whatever the server still sends is read and dropped until somebody closes the connection.
+func (l *link) silent(hold bool) error {
+	if !hold {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, l.server)
+	return err
+}
+
+// answer relates a message of the server to a commit: one that it confirms, so that a loss is decided now, or one that it is
+// a part of the answer to, so that it has to wait. A request without BEGIN has committed when it is ready, not before.
+func (l *link) answer(m []byte) (c commit, decides, keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.commits) == 0 {
-		return nil, false
+	switch {
+	case m[0] == 'C' && string(m[5:]) == "COMMIT\x00":
+		if len(l.commits) > 0 {
+			c, l.commits = l.commits[0], l.commits[1:]
+			return c, true, false
+		}
+	case m[0] == 'Z':
+		if len(l.alone) > 0 && l.alone[0].ends == l.answered {
+			c, decides = l.alone[0], m[5] == 'I'
+		}
+		l.ready()
+	case len(l.alone) > 0 && l.alone[0].ends == l.answered:
+		if m[0] == 'E' { // refused: nothing holds
+			l.alone = l.alone[1:]
+			return c, false, false
+		}
+		return l.alone[0], false, true
 	}
-	first := l.commits[0]
-	l.commits = l.commits[1:]
-	return first.texts, true
+	return c, decides, false
 }
 
-// ready forgets commits whose request ended without their answer, such as one refused by a deferred constraint. The
-// first ReadyForQuery belongs to the startup, and answers no request.
+// ready forgets what ended with the request that is answered, such as a commit refused by a deferred constraint. The first
+// ReadyForQuery belongs to the startup, and answers no request.
 func (l *link) ready() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for len(l.commits) > 0 && l.commits[0].ends <= l.answered {
 		l.commits = l.commits[1:]
+	}
+	for len(l.alone) > 0 && l.alone[0].ends <= l.answered {
+		l.alone = l.alone[1:]
 	}
 	l.answered++
 }

@@ -12,7 +12,7 @@ import (
 
 // Goal: the one chosen COMMIT is carried out and its answer never arrives; everything else passes untouched.
 // Method: pgx against real PostgreSQL through the proxy, and a second connection that looks directly.
-// Not covered: implicit transactions, which have no COMMIT of their own.
+// Not covered: COPY and statements that another request interrupts.
 
 type proxyBundle struct {
 	proxy  *TCPProxy
@@ -131,4 +131,56 @@ func TestDownCutsAndUpLetsThroughAgain(t *testing.T) {
 	require.Error(t, err)
 	b.proxy.Up()
 	require.NoError(t, connect(t, b.url).Ping(t.Context()))
+}
+
+func TestAStatementWithoutATransactionHoldsAndItsAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	b := proxySetup(t)
+	conn := connect(t, b.url)
+	loss := b.proxy.LoseCommitAnswer(CommitFilter{After: "INTO first", Alone: true, Nth: 2})
+	alone := func(n int) error {
+		var out int
+		return conn.QueryRow(t.Context(), "INSERT INTO first VALUES ($1) RETURNING n", n).Scan(&out)
+	}
+	require.NoError(t, insert(t.Context(), conn, "first", 1), "a transaction is another matter")
+	require.NoError(t, alone(2))
+	require.NoError(t, insert(t.Context(), conn, "first", 3))
+	require.False(t, fired(loss))
+	require.Error(t, alone(4))
+	require.True(t, fired(loss))
+	require.Equal(t, 4, b.count(t, "first"), "the statement holds")
+}
+
+func TestARefusedStatementIsAnswered(t *testing.T) {
+	t.Parallel()
+	b := proxySetup(t)
+	conn := connect(t, b.url)
+	loss := b.proxy.LoseCommitAnswer(CommitFilter{Alone: true, Nth: 2})
+	_, err := conn.Exec(t.Context(), "SELECT $1::int / 0", 1)
+	var pg *pgconn.PgError
+	require.ErrorAs(t, err, &pg)
+	_, err = conn.Exec(t.Context(), "INSERT INTO second VALUES ($1)", 1)
+	require.NoError(t, err)
+	require.False(t, fired(loss), "a refused statement does not count")
+	require.NoError(t, insert(t.Context(), conn, "first", 1), "later requests meet their own answers")
+}
+
+func TestAHeldAnswerLeavesTheClientWaiting(t *testing.T) {
+	t.Parallel()
+	b := proxySetup(t)
+	conn := connect(t, b.url)
+	loss := b.proxy.LoseCommitAnswer(CommitFilter{After: "INTO first", Hold: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- insert(ctx, conn, "first", 1) }()
+	<-loss.Fired()
+	require.Equal(t, 1, b.count(t, "first"), "the transaction holds")
+	select {
+	case err := <-done:
+		t.Fatalf("the client was answered: %v", err)
+	default:
+	}
+	cancel()
+	require.Error(t, <-done)
+	require.NoError(t, insert(t.Context(), connect(t, b.url), "first", 2))
 }

@@ -139,9 +139,11 @@ func poll(ctx context.Context, try func() error) error {
 // PrivateServer is a dev server of one test, which may kill it and start it again.
 type PrivateServer struct {
 	Address string // stays the same over a restart
+	UIURL   string // of its Web UI; empty without one
 
 	t      testing.TB
 	db     string
+	ui     bool
 	server *localstack.Temporal
 }
 
@@ -153,10 +155,21 @@ func PrivateTemporal(t testing.TB, keep bool) *PrivateServer {
 	if keep {
 		p.db = filepath.Join(t.TempDir(), "temporal.db")
 	}
+	return p.open()
+}
+
+// TemporalWithUI is PrivateTemporal without keep and with a Web UI, for what a person sends from there.
+func TemporalWithUI(t testing.TB) *PrivateServer {
+	t.Helper()
+	return (&PrivateServer{t: t, ui: true}).open()
+}
+
+func (p *PrivateServer) open() *PrivateServer {
+	p.t.Helper()
 	p.start(0)
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		if err := p.server.Stop(); err != nil {
-			t.Errorf("the private dev server stays behind: %v", err)
+			p.t.Errorf("the private dev server stays behind: %v", err)
 		}
 	})
 	return p
@@ -164,11 +177,11 @@ func PrivateTemporal(t testing.TB, keep bool) *PrivateServer {
 
 func (p *PrivateServer) start(port int) {
 	p.t.Helper()
-	s, err := localstack.StartTemporal(context.WithoutCancel(p.t.Context()), localstack.TemporalOptions{Name: logName(), Port: port, DBFile: p.db}, nil)
+	s, err := localstack.StartTemporal(context.WithoutCancel(p.t.Context()), localstack.TemporalOptions{Name: logName(), Port: port, UI: p.ui, DBFile: p.db}, nil)
 	if err != nil {
 		p.t.Fatalf("no private Temporal dev server: %v", err)
 	}
-	p.server, p.Address = s, s.Address
+	p.server, p.Address, p.UIURL = s, s.Address, s.UIURL
 }
 
 // Kill ends the server as a crash would, and returns when it is gone.
