@@ -68,11 +68,7 @@ func (a *Activities) LookPayment(ctx context.Context, in AttemptInput) (PaymentR
 	if err != nil {
 		return PaymentResult{}, Fail(ctx, err, in.Bounds)
 	}
-	o, err := t.look(ctx)
-	if err != nil {
-		return PaymentResult{}, Fail(ctx, err, in.Bounds)
-	}
-	r, err := t.keep(ctx, o, sqlcgen.Operation{}, "lookup")
+	r, err := t.lookAfresh(ctx)
 	return r, Fail(ctx, err, in.Bounds)
 }
 
@@ -126,6 +122,9 @@ func (a *Activities) advance(ctx context.Context, id order.AttemptID, maySend bo
 			continue
 		}
 		if op.FinishedAt != nil {
+			if kind == gateways.Confirm && t.unsettled() {
+				return t.lookAfresh(ctx)
+			}
 			r = PaymentResult{Outcome: order.Outcome(op.Outcome), Code: op.OutcomeCode}
 		} else if r, err = t.perform(ctx, *op, maySend); err != nil {
 			return r, err
@@ -135,6 +134,24 @@ func (a *Activities) advance(ctx context.Context, id order.AttemptID, maySend bo
 		}
 	}
 	return r, nil
+}
+
+// unsettled: every answer was weighed, and the attempt is still open. The confirm's own answer was stale or did not match, so
+// it decides nothing any more (rule 5).
+func (t *try) unsettled() bool {
+	switch order.Status(t.att.Status) {
+	case order.AttemptSent, order.AttemptUnknown:
+		return t.att.ObservedSeq == t.att.ReflectedSeq
+	}
+	return false
+}
+
+func (t *try) lookAfresh(ctx context.Context) (PaymentResult, error) {
+	o, err := t.look(ctx)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	return t.keep(ctx, o, sqlcgen.Operation{}, "lookup")
 }
 
 // try is one process's work on one attempt.

@@ -32,7 +32,8 @@ func (a *Activities) ReflectPayment(ctx context.Context, in AttemptInput) (store
 	return r, Fail(ctx, err, in.Bounds)
 }
 
-// ParkInput hands an attempt or a unit to a person.
+// ParkInput hands an attempt, a unit or - with neither - the order itself to a person. An order without a code is taken back:
+// the step that failed went through.
 type ParkInput struct {
 	OrderID   order.ID        `json:"order_id"`
 	AttemptID order.AttemptID `json:"attempt_id,omitempty"`
@@ -43,12 +44,17 @@ type ParkInput struct {
 
 // Park opens the review of an outcome that could not be found within its bound. It reports what the rule said.
 func (a *Activities) Park(ctx context.Context, in ParkInput) (order.Verdict, error) {
-	var c order.Change
+	c := order.Change{Verdict: order.Applied}
 	var err error
-	if in.UnitID != "" {
+	switch {
+	case in.UnitID != "":
 		c, err = a.d.Store.UnitUnresolved(ctx, in.UnitID, in.OrderID, in.Code)
-	} else {
+	case in.AttemptID != "":
 		c, err = a.d.Store.AttemptUnresolved(ctx, in.AttemptID, in.Code)
+	case in.Code == "":
+		err = a.d.Store.OrderRecovered(ctx, in.OrderID)
+	default:
+		err = a.d.Store.OrderStuck(ctx, in.OrderID, in.Code)
 	}
 	return c.Verdict, Fail(ctx, err, in.Bounds)
 }

@@ -32,8 +32,13 @@ func (a *Activities) Sweep(ctx context.Context) (Swept, error) {
 	if err != nil {
 		return out, Fail(ctx, err, Bounds{})
 	}
-	for _, id := range work {
-		count(&out.Started, &out.Failed, a.signal(ctx, id, order.FactsChanged{Source: "sweep", Reference: "work"}))
+	for _, o := range work {
+		if o.Fresh {
+			err = a.signal(ctx, o.Order, order.FactsChanged{Source: "sweep", Reference: "work"})
+		} else {
+			err = a.startRun(ctx, o.Order)
+		}
+		count(&out.Started, &out.Failed, err)
 	}
 	due, err := a.d.Store.ChecksDue(ctx, s.Again, s.Max)
 	if err != nil {
@@ -68,6 +73,12 @@ func startOptions(id order.ID) client.StartWorkflowOptions {
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:            "Order " + string(id),
 	}
+}
+
+// startRun starts a run where none is open; an open one knows its work already and is left alone.
+func (a *Activities) startRun(ctx context.Context, id order.ID) error {
+	_, err := a.d.Temporal.ExecuteWorkflow(ctx, startOptions(id), order.WorkflowOrder, id)
+	return temporalFault(err)
 }
 
 // signal starts a run where none is open, and tells an open one to look again. Both are safe at any time: a run loads the

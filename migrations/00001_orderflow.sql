@@ -43,6 +43,8 @@ CREATE TABLE orders (
     work_seq          bigint NOT NULL DEFAULT 0,
     done_seq          bigint NOT NULL DEFAULT 0,
     work_at           timestamptz NOT NULL DEFAULT now(),
+    swept_seq         bigint NOT NULL DEFAULT 0, -- the work the sweep has told the order's run about
+    sweeps            integer NOT NULL DEFAULT 0,
     created_at        timestamptz NOT NULL DEFAULT now(),
     paid_at           timestamptz,
     completed_at      timestamptz,
@@ -186,6 +188,7 @@ CREATE TABLE fulfillment_units (
     version       bigint NOT NULL DEFAULT 1,
     generation    integer NOT NULL DEFAULT 1,
     code          text NOT NULL DEFAULT '',
+    checks        integer NOT NULL DEFAULT 0,
     next_check_at timestamptz,
     created_at    timestamptz NOT NULL DEFAULT now(),
     issued_at     timestamptz,

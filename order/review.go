@@ -204,7 +204,7 @@ func (f Facts) decided(d Decision) Change {
 	}
 	switch d.Decision {
 	case DecideRequeryPayment, DecideRestoreReflection:
-		if r.SubjectKind != SubjectAttempt {
+		if r.SubjectKind != SubjectAttempt && r.SubjectKind != SubjectOrder {
 			return rejected("wrong_subject")
 		}
 		return Change{Verdict: Applied, LookAgain: true}

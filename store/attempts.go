@@ -209,7 +209,11 @@ type Seen struct {
 
 // ObservationKeep stores an answer before anything is made of it, so that an answer that comes late, or to a step that has
 // timed out, is kept too. Next may name an operation to claim in the same transaction: the one that follows the answer.
+//
+// An answer that comes when its attempt waits for a person, or is over, raises the order's work: the step that asked may be
+// gone, and somebody has to reflect it.
 func (s *Store) ObservationKeep(ctx context.Context, o Seen, next order.OperationID) (nextWon bool, err error) {
+	late := false
 	err = s.inTx(ctx, "keep observation", func(ctx context.Context, w *work) error {
 		p := o.Payment
 		if o.Operation != "" {
@@ -218,10 +222,11 @@ func (s *Store) ObservationKeep(ctx context.Context, o Seen, next order.Operatio
 				return err
 			}
 		}
-		seq, err := w.read.AttemptObserved(ctx, o.LearnedID, string(o.Attempt))
+		seen, err := w.read.AttemptObserved(ctx, o.LearnedID, string(o.Attempt))
 		if err != nil {
 			return err
 		}
+		late = news(order.Status(seen.Status), p.Outcome)
 		if next != "" {
 			_, err := w.read.OperationClaim(ctx, string(next))
 			nextWon = err == nil
@@ -229,9 +234,21 @@ func (s *Store) ObservationKeep(ctx context.Context, o Seen, next order.Operatio
 				return err
 			}
 		}
-		return w.write.ObservationKeep(ctx, observationParams(o, seq))
+		return w.write.ObservationKeep(ctx, observationParams(o, seen.ObservedSeq))
 	})
+	if err == nil && late {
+		err = s.RaiseWork(ctx, o.Order) // by itself: an attempt's row is never locked before its order's (rule 9)
+	}
 	return nextWon && err == nil, err
+}
+
+// news reports an answer that may settle an attempt which no step is sending for any more.
+func news(s order.Status, o order.Outcome) bool {
+	switch o {
+	case order.Succeeded, order.Declined, order.Refused, order.Pending:
+		return s != order.AttemptCreated && s != order.AttemptSent && s != order.Status(o)
+	}
+	return false
 }
 
 func observationParams(o Seen, seq int32) sqlcgen.ObservationKeepParams {

@@ -7,6 +7,7 @@ import (
 
 	"orderflow/internal/fault"
 	"orderflow/order"
+	"orderflow/store/sqlcgen"
 )
 
 // Snapshot is what a run of the workflow decides by.
@@ -82,6 +83,21 @@ func (s *Store) Snapshot(ctx context.Context, id order.ID, batch int) (Snapshot,
 func (s *Store) Rest(ctx context.Context, id order.ID, seen int64) (bool, error) {
 	n, err := s.q().OrderRest(ctx, seen, string(id))
 	return n == 1, translate("rest", err)
+}
+
+// OrderStuck opens the review of an order whose step keeps failing by a fault of our own: nothing is guessed, a person looks.
+func (s *Store) OrderStuck(ctx context.Context, id order.ID, code string) error {
+	return translate("open review", s.q().ReviewOpen(ctx, sqlcgen.ReviewOpenParams{
+		ReviewID: string(order.NewReviewID()), OrderID: ptr(string(id)), SubjectKind: string(order.SubjectOrder), SubjectID: string(id),
+		Reason: string(order.ReviewRepeatedFailure), Code: code, NextCheckAt: time.Now().Add(order.DefaultPolicy().ReviewCheckEvery),
+	}))
+}
+
+// OrderRecovered ends that review: the step went through.
+func (s *Store) OrderRecovered(ctx context.Context, id order.ID) error {
+	return translate("resolve review", s.q().ReviewsResolve(ctx, sqlcgen.ReviewsResolveParams{
+		ResolvedBy: "evidence", SubjectKind: string(order.SubjectOrder), SubjectID: string(id), Reasons: []string{string(order.ReviewRepeatedFailure)},
+	}))
 }
 
 // RaiseWork notes that there is something to do, so that a sweep starts a run if nobody else does.

@@ -284,13 +284,14 @@ func TestRule08_NothingRestsWithWorkLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok, "work came after the run had looked")
 
-	due := func() []order.ID {
+	due := func() []OpenWork {
 		e.exec("UPDATE orders SET work_at = now() - interval '1 minute'")
 		ids, err := e.s.OrdersWithWork(e.ctx(), time.Second, time.Minute, 10)
 		require.NoError(t, err)
 		return ids
 	}
-	require.Equal(t, []order.ID{"o"}, due(), "only unfinished work")
+	require.Equal(t, []OpenWork{{Order: "o", Fresh: true}}, due(), "only unfinished work")
+	require.Equal(t, []OpenWork{{Order: "o"}}, due(), "its run was told")
 	ids, err := e.s.OrdersWithWork(e.ctx(), time.Second, time.Minute, 10)
 	require.NoError(t, err)
 	require.Empty(t, ids, "looked at a moment ago")
@@ -327,7 +328,10 @@ func TestRule09_LocksAreTakenInOneOrder(t *testing.T) {
 	}
 	acts := []func(o one, i int) error{
 		func(o one, _ int) error { _, err := e.s.Reflect(e.ctx(), idOf(o.a)); return err },
-		func(o one, _ int) error { _, _, err := e.s.OperationClaim(e.ctx(), idOf(o.a), prepareOf(o.a)); return err },
+		func(o one, _ int) error {
+			_, _, err := e.s.OperationClaim(e.ctx(), idOf(o.a), prepareOf(o.a))
+			return err
+		},
 		func(o one, i int) error { _, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(o.a), 1); return err },
 		func(o one, _ int) error { _, err := e.s.FulfillInternal(e.ctx(), o.d.ID, 2); return err },
 		func(o one, i int) error {

@@ -8,13 +8,19 @@ import (
 	"orderflow/store/sqlcgen"
 )
 
-// OrdersWithWork names orders whose work is not done and has not moved for minAge, and puts their next look off by again.
-// It touches open work only.
-func (s *Store) OrdersWithWork(ctx context.Context, minAge, again time.Duration, max int) ([]order.ID, error) {
+// OpenWork is an order whose work is not done.
+type OpenWork struct {
+	Order order.ID
+	Fresh bool // its run was not told of this work yet
+}
+
+// OrdersWithWork names orders whose work is not done and has not moved for minAge, and puts their next look off by again, and
+// by more when nothing new has come. It touches open work only.
+func (s *Store) OrdersWithWork(ctx context.Context, minAge, again time.Duration, max int) ([]OpenWork, error) {
 	rows, err := s.q().OrdersWithWork(ctx, sqlcgen.OrdersWithWorkParams{AgainAfter: again, MinAge: minAge, MaxRows: int32(max)})
-	out := make([]order.ID, len(rows))
+	out := make([]OpenWork, len(rows))
 	for i, r := range rows {
-		out[i] = order.ID(r)
+		out[i] = OpenWork{Order: order.ID(r.OrderID), Fresh: r.Fresh}
 	}
 	return out, translate("list orders with work", err)
 }

@@ -252,7 +252,20 @@ func (s *Store) IssuanceRecord(ctx context.Context, a IssuanceAnswer) (order.Cha
 		status = order.Status(sc.unit.Status)
 		return err
 	})
+	if err == nil && settled(c) {
+		err = s.RaiseWork(ctx, a.Order) // by itself: a unit's transaction holds its order's lock shared only (rule 9)
+	}
 	return c, status, err
+}
+
+// settled reports a unit that leaves "unknown": the step that asked may be gone, and the order has to go on.
+func settled(c order.Change) bool {
+	for _, t := range c.Transitions {
+		if t.Subject == order.SubjectUnit && t.From == order.UnitUnknown {
+			return true
+		}
+	}
+	return false
 }
 
 // answeredOperation is the row an answer belongs to, and whether it is the unit's current one. An earlier generation keeps

@@ -31,6 +31,9 @@ import (
 // be longer.
 const stopWithin = 30 * time.Second
 
+// sweepMax bounds how many orders one sweep takes up; the next one goes on.
+const sweepMax = 500
+
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "worker: "+err.Error())
@@ -103,7 +106,7 @@ func steps(ctx context.Context, cfg config.Config, st *store.Store, tc client.Cl
 	}
 	return activities.New(activities.Deps{
 		Store: st, Gateways: gws, Issuers: iss, Sender: sender, Receivers: byName, Box: box, Temporal: tc, Log: log, Attributes: registered,
-		Sweep: activities.SweepSettings{MinAge: cfg.SweepMinAge, Again: cfg.Policy().ReviewCheckEvery, Max: 500, Lease: cfg.EventTimeout + 10*time.Second},
+		Sweep: activities.SweepSettings{MinAge: cfg.SweepMinAge, Again: cfg.SweepAgain, Max: sweepMax, Lease: cfg.EventTimeout + 10*time.Second, PerSecond: cfg.LookupsPerSecond},
 	}), nil
 }
 

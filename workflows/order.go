@@ -5,9 +5,11 @@
 package workflows
 
 import (
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"orderflow/activities"
+	"orderflow/internal/fault"
 	"orderflow/order"
 )
 
@@ -50,23 +52,60 @@ func (w *orderRun) run(ctx workflow.Context) error {
 			return err
 		}
 		w.takeSignals(ctx)
-		look := w.look
-		w.news, w.look, w.stale, w.external = false, false, false, 0
-		if err := w.payments(ctx, look); err != nil {
-			return err
+		err := w.round(ctx)
+		if err == nil {
+			var done bool
+			if done, err = w.rest(ctx); done {
+				return err
+			}
 		}
-		if err := w.fulfill(ctx, look); err != nil {
-			return err
-		}
-		w.deliver(ctx)
-		done, err := w.rest(ctx)
-		if done || err != nil {
-			return err
+		if err != nil {
+			if err := w.stuck(ctx, err); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// rest ends the run when nothing is left, and otherwise waits until there is something to do. True means that the run is over.
+// round does, once, whatever can be done now.
+func (w *orderRun) round(ctx workflow.Context) error {
+	look := w.look
+	w.news, w.look, w.stale, w.external = false, false, false, 0
+	if err := w.payments(ctx, look); err != nil {
+		return err
+	}
+	if err := w.fulfill(ctx, look); err != nil {
+		return err
+	}
+	w.deliver(ctx)
+	if w.held(order.SubjectOrder, string(w.id)) { // the step that failed before went through
+		w.stale = true
+		_, err := database[order.Verdict](ctx, "take the order back", acts.Park, activities.ParkInput{OrderID: w.id})
+		return err
+	}
+	return nil
+}
+
+// stuck: a step of our own keeps failing, by a broken rule or a bug. Nothing is guessed: a person gets the order, and the run
+// tries again when told to.
+func (w *orderRun) stuck(ctx workflow.Context, cause error) error {
+	if temporal.IsCanceledError(cause) {
+		return cause
+	}
+	workflow.GetLogger(ctx).Error("order handed over", "code", codeOf(cause, fault.InternalError))
+	in := activities.ParkInput{OrderID: w.id, Code: string(codeOf(cause, fault.InternalError))}
+	if _, err := database[order.Verdict](ctx, "hand over to a person", acts.Park, in); err != nil {
+		return err // the sweep starts a new run
+	}
+	if err := w.load(ctx); err != nil {
+		return err
+	}
+	w.upsert(ctx)
+	return workflow.Await(ctx, func() bool { return w.news || w.queued() })
+}
+
+// rest ends the run when nothing is left, and otherwise waits until there is something to do. True means that the run is over,
+// also when it is carried on in a new one.
 func (w *orderRun) rest(ctx workflow.Context) (bool, error) {
 	w.takeSignals(ctx)
 	if i := workflow.GetInfo(ctx); i.GetContinueAsNewSuggested() || i.GetCurrentHistoryLength() > w.historyMax() {

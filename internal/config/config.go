@@ -47,6 +47,7 @@ type Config struct {
 	IdempotencyLife  time.Duration `env:"ORDERFLOW_IDEMPOTENCY_LIFETIME" envDefault:"720h" doc:"How long an answer is kept for replay."`
 	SweepPeriod      time.Duration `env:"ORDERFLOW_SWEEP_PERIOD" envDefault:"10s" doc:"How often the sweep looks for work nobody does."`
 	SweepMinAge      time.Duration `env:"ORDERFLOW_SWEEP_MIN_AGE" envDefault:"30s" doc:"How long work rests before the sweep takes it up."`
+	SweepAgain       time.Duration `env:"ORDERFLOW_SWEEP_AGAIN" envDefault:"1m" doc:"How long until the sweep looks at the same order again; it grows while nothing new comes."`
 	LookupsPerSecond int           `env:"ORDERFLOW_LOOKUPS_PER_SECOND" envDefault:"10" doc:"Lookups per second and provider account, over all processes."`
 	RelayPeriod      time.Duration `env:"ORDERFLOW_RELAY_PERIOD" envDefault:"10s" doc:"How often the relay sends events that were not taken at once."`
 

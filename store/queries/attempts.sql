@@ -39,7 +39,7 @@ UPDATE payment_attempts SET reflected_seq = sqlc.arg(seq) WHERE attempt_id = sql
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
        provider_payment_id = CASE WHEN provider_payment_id = '' THEN sqlc.arg(provider_payment_id)::text ELSE provider_payment_id END
 WHERE attempt_id = sqlc.arg(attempt_id)
-RETURNING observed_seq;
+RETURNING observed_seq, status, order_id;
 
 -- name: AttemptBind :exec
 -- Money that matched binds the attempt to the provider's id, if no earlier answer has; the unique index refuses a payment that
@@ -50,8 +50,8 @@ UPDATE payment_attempts SET provider_payment_id = sqlc.arg(provider_payment_id) 
 UPDATE payment_attempts SET checks = checks + 1, next_check_at = sqlc.narg(next_check_at)::timestamptz WHERE attempt_id = sqlc.arg(attempt_id);
 
 -- name: AttemptsToCheck :many
--- What the sweep looks at again: parked unknowns and payments the buyer has not finished.
-UPDATE payment_attempts SET next_check_at = now() + sqlc.arg(again_after)::interval
+-- What the sweep looks at again: parked unknowns and payments the buyer has not finished; ever more rarely.
+UPDATE payment_attempts SET checks = checks + 1, next_check_at = now() + sqlc.arg(again_after)::interval * least(64, 1 << least(checks, 6))
 WHERE attempt_id IN (SELECT a.attempt_id FROM payment_attempts a WHERE a.next_check_at < now() ORDER BY a.next_check_at
                      LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED)
 RETURNING order_id, attempt_id;

@@ -52,12 +52,15 @@ UPDATE orders SET work_seq = work_seq + 1, work_at = now() WHERE order_id = $1;
 UPDATE orders SET done_seq = sqlc.arg(seen) WHERE order_id = sqlc.arg(order_id) AND work_seq = sqlc.arg(seen);
 
 -- name: OrdersWithWork :many
--- The sweep: unfinished work older than a minimum age. Touching work_at spaces the next look at the same order.
-UPDATE orders SET work_at = now() + sqlc.arg(again_after)::interval
-WHERE order_id IN (
-    SELECT o.order_id FROM orders o WHERE o.work_seq <> o.done_seq AND o.work_at < now() - sqlc.arg(min_age)::interval
-    ORDER BY o.work_at LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED)
-RETURNING order_id;
+-- The sweep: unfinished work older than a minimum age. Fresh work is told to the run; work it was told about before only has
+-- its run started where that is gone, and is looked at ever more rarely.
+UPDATE orders SET swept_seq = orders.work_seq, sweeps = CASE WHEN s.fresh THEN 1 ELSE orders.sweeps + 1 END,
+       work_at = now() + sqlc.arg(again_after)::interval * CASE WHEN s.fresh THEN 1 ELSE least(8, orders.sweeps) END
+FROM (SELECT o.order_id, o.work_seq <> o.swept_seq AS fresh FROM orders o
+      WHERE o.work_seq <> o.done_seq AND o.work_at < now() - sqlc.arg(min_age)::interval
+      ORDER BY o.work_at LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED) s
+WHERE orders.order_id = s.order_id
+RETURNING orders.order_id, s.fresh::boolean AS fresh;
 
 -- name: OrdersLapsed :many
 SELECT o.order_id FROM orders o

@@ -30,7 +30,7 @@ WHERE unit_id = sqlc.arg(unit_id) AND status = sqlc.arg(from_status) AND version
 UPDATE fulfillment_units SET next_check_at = sqlc.narg(next_check_at)::timestamptz WHERE unit_id = sqlc.arg(unit_id);
 
 -- name: UnitsToCheck :many
-UPDATE fulfillment_units SET next_check_at = now() + sqlc.arg(again_after)::interval
+UPDATE fulfillment_units SET checks = checks + 1, next_check_at = now() + sqlc.arg(again_after)::interval * least(64, 1 << least(checks, 6))
 WHERE unit_id IN (SELECT u.unit_id FROM fulfillment_units u WHERE u.next_check_at < now() ORDER BY u.next_check_at
                   LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED)
 RETURNING order_id, unit_id;

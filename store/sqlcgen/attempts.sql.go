@@ -138,7 +138,7 @@ func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) er
 }
 
 const attemptLock = `-- name: AttemptLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at
 FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id
 WHERE a.attempt_id = $1
 FOR UPDATE OF o, a
@@ -172,6 +172,8 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 		&i.Order.WorkSeq,
 		&i.Order.DoneSeq,
 		&i.Order.WorkAt,
+		&i.Order.SweptSeq,
+		&i.Order.Sweeps,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,
@@ -242,15 +244,21 @@ const attemptObserved = `-- name: AttemptObserved :one
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
        provider_payment_id = CASE WHEN provider_payment_id = '' THEN $1::text ELSE provider_payment_id END
 WHERE attempt_id = $2
-RETURNING observed_seq
+RETURNING observed_seq, status, order_id
 `
 
+type AttemptObservedRow struct {
+	ObservedSeq int32
+	Status      string
+	OrderID     string
+}
+
 // Numbers the next observation of the attempt and keeps the provider's id as soon as it is known. It never replaces one.
-func (q *Queries) AttemptObserved(ctx context.Context, providerPaymentID string, attemptID string) (int32, error) {
+func (q *Queries) AttemptObserved(ctx context.Context, providerPaymentID string, attemptID string) (AttemptObservedRow, error) {
 	row := q.db.QueryRow(ctx, attemptObserved, providerPaymentID, attemptID)
-	var observed_seq int32
-	err := row.Scan(&observed_seq)
-	return observed_seq, err
+	var i AttemptObservedRow
+	err := row.Scan(&i.ObservedSeq, &i.Status, &i.OrderID)
+	return i, err
 }
 
 const attemptReflected = `-- name: AttemptReflected :exec
@@ -346,7 +354,7 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 }
 
 const attemptsToCheck = `-- name: AttemptsToCheck :many
-UPDATE payment_attempts SET next_check_at = now() + $1::interval
+UPDATE payment_attempts SET checks = checks + 1, next_check_at = now() + $1::interval * least(64, 1 << least(checks, 6))
 WHERE attempt_id IN (SELECT a.attempt_id FROM payment_attempts a WHERE a.next_check_at < now() ORDER BY a.next_check_at
                      LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING order_id, attempt_id
@@ -357,7 +365,7 @@ type AttemptsToCheckRow struct {
 	AttemptID string
 }
 
-// What the sweep looks at again: parked unknowns and payments the buyer has not finished.
+// What the sweep looks at again: parked unknowns and payments the buyer has not finished; ever more rarely.
 func (q *Queries) AttemptsToCheck(ctx context.Context, againAfter time.Duration, maxRows int32) ([]AttemptsToCheckRow, error) {
 	rows, err := q.db.Query(ctx, attemptsToCheck, againAfter, maxRows)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const orderSnapshot = `-- name: OrderSnapshot :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.created_at, o.paid_at, o.completed_at, o.ended_at,
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'gateway', a.gateway, 'account', a.account,
             'environment', a.environment, 'unreflected', a.observed_seq <> a.reflected_seq, 'closed', a.closed_at IS NOT NULL)
             ORDER BY a.created_at), '[]'::jsonb)
@@ -25,8 +25,8 @@ SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o
         SELECT u.status, count(*) AS n FROM fulfillment_units u WHERE u.order_id = o.order_id GROUP BY u.status) c)::jsonb AS unit_counts,
     (SELECT count(*) FROM event_deliveries d WHERE d.order_id = o.order_id AND d.status = 'pending' AND d.tries = 0) AS deliveries_fresh,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', r.review_id, 'version', r.version, 'reason', r.reason, 'subject_kind', r.subject_kind,
-            'subject_id', r.subject_id, 'owner', r.owner, 'opened_at', r.opened_at) ORDER BY r.opened_at), '[]'::jsonb)
-     FROM (SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, opened_at, next_check_at, resolved_at, resolved_by FROM reviews v WHERE v.order_id = o.order_id AND v.status = 'open' ORDER BY v.opened_at LIMIT 20) r)::jsonb AS reviews
+            'subject_id', r.subject_id, 'owner', r.owner, 'opened_at', r.opened_at) ORDER BY r.subject_kind = 'unit', r.opened_at), '[]'::jsonb)
+     FROM (SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, opened_at, next_check_at, resolved_at, resolved_by FROM reviews v WHERE v.order_id = o.order_id AND v.status = 'open' ORDER BY v.subject_kind = 'unit', v.opened_at LIMIT 20) r)::jsonb AS reviews
 FROM orders o WHERE o.order_id = $2
 `
 
@@ -63,6 +63,8 @@ func (q *Queries) OrderSnapshot(ctx context.Context, batch int32, orderID string
 		&i.Order.WorkSeq,
 		&i.Order.DoneSeq,
 		&i.Order.WorkAt,
+		&i.Order.SweptSeq,
+		&i.Order.Sweeps,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,

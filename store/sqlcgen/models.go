@@ -50,6 +50,7 @@ type FulfillmentUnit struct {
 	Version     int64
 	Generation  int32
 	Code        string
+	Checks      int32
 	NextCheckAt *time.Time
 	CreatedAt   time.Time
 	IssuedAt    *time.Time
@@ -156,6 +157,8 @@ type Order struct {
 	WorkSeq          int64
 	DoneSeq          int64
 	WorkAt           time.Time
+	SweptSeq         int64
+	Sweeps           int32
 	CreatedAt        time.Time
 	PaidAt           *time.Time
 	CompletedAt      *time.Time

@@ -62,7 +62,7 @@ func (q *Queries) OrderAdjustmentsInsert(ctx context.Context, arg OrderAdjustmen
 }
 
 const orderGet = `-- name: OrderGet :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1
 `
 
 func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
@@ -87,6 +87,8 @@ func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
 		&i.WorkSeq,
 		&i.DoneSeq,
 		&i.WorkAt,
+		&i.SweptSeq,
+		&i.Sweeps,
 		&i.CreatedAt,
 		&i.PaidAt,
 		&i.CompletedAt,
@@ -210,7 +212,7 @@ func (q *Queries) OrderLinesInsert(ctx context.Context, arg OrderLinesInsertPara
 }
 
 const orderLock = `-- name: OrderLock :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR UPDATE
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR UPDATE
 `
 
 // The order's row is the first lock of every transaction that moves an order (rule 9).
@@ -236,6 +238,8 @@ func (q *Queries) OrderLock(ctx context.Context, orderID string) (Order, error) 
 		&i.WorkSeq,
 		&i.DoneSeq,
 		&i.WorkAt,
+		&i.SweptSeq,
+		&i.Sweeps,
 		&i.CreatedAt,
 		&i.PaidAt,
 		&i.CompletedAt,
@@ -245,7 +249,7 @@ func (q *Queries) OrderLock(ctx context.Context, orderID string) (Order, error) 
 }
 
 const orderLockDue = `-- name: OrderLockDue :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.created_at, o.paid_at, o.completed_at, o.ended_at, (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE
 `
 
 type OrderLockDueRow struct {
@@ -276,6 +280,8 @@ func (q *Queries) OrderLockDue(ctx context.Context, orderID string) (OrderLockDu
 		&i.Order.WorkSeq,
 		&i.Order.DoneSeq,
 		&i.Order.WorkAt,
+		&i.Order.SweptSeq,
+		&i.Order.Sweeps,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,
@@ -286,7 +292,7 @@ func (q *Queries) OrderLockDue(ctx context.Context, orderID string) (OrderLockDu
 }
 
 const orderLockShared = `-- name: OrderLockShared :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR SHARE
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR SHARE
 `
 
 // Issuing takes the shared lock: units go side by side, a cancel waits for them and they for it.
@@ -312,6 +318,8 @@ func (q *Queries) OrderLockShared(ctx context.Context, orderID string) (Order, e
 		&i.WorkSeq,
 		&i.DoneSeq,
 		&i.WorkAt,
+		&i.SweptSeq,
+		&i.Sweeps,
 		&i.CreatedAt,
 		&i.PaidAt,
 		&i.CompletedAt,
@@ -397,11 +405,13 @@ func (q *Queries) OrdersLapsed(ctx context.Context, limit int32) ([]string, erro
 }
 
 const ordersWithWork = `-- name: OrdersWithWork :many
-UPDATE orders SET work_at = now() + $1::interval
-WHERE order_id IN (
-    SELECT o.order_id FROM orders o WHERE o.work_seq <> o.done_seq AND o.work_at < now() - $2::interval
-    ORDER BY o.work_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-RETURNING order_id
+UPDATE orders SET swept_seq = orders.work_seq, sweeps = CASE WHEN s.fresh THEN 1 ELSE orders.sweeps + 1 END,
+       work_at = now() + $1::interval * CASE WHEN s.fresh THEN 1 ELSE least(8, orders.sweeps) END
+FROM (SELECT o.order_id, o.work_seq <> o.swept_seq AS fresh FROM orders o
+      WHERE o.work_seq <> o.done_seq AND o.work_at < now() - $2::interval
+      ORDER BY o.work_at LIMIT $3 FOR UPDATE SKIP LOCKED) s
+WHERE orders.order_id = s.order_id
+RETURNING orders.order_id, s.fresh::boolean AS fresh
 `
 
 type OrdersWithWorkParams struct {
@@ -410,20 +420,26 @@ type OrdersWithWorkParams struct {
 	MaxRows    int32
 }
 
-// The sweep: unfinished work older than a minimum age. Touching work_at spaces the next look at the same order.
-func (q *Queries) OrdersWithWork(ctx context.Context, arg OrdersWithWorkParams) ([]string, error) {
+type OrdersWithWorkRow struct {
+	OrderID string
+	Fresh   bool
+}
+
+// The sweep: unfinished work older than a minimum age. Fresh work is told to the run; work it was told about before only has
+// its run started where that is gone, and is looked at ever more rarely.
+func (q *Queries) OrdersWithWork(ctx context.Context, arg OrdersWithWorkParams) ([]OrdersWithWorkRow, error) {
 	rows, err := q.db.Query(ctx, ordersWithWork, arg.AgainAfter, arg.MinAge, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []OrdersWithWorkRow
 	for rows.Next() {
-		var order_id string
-		if err := rows.Scan(&order_id); err != nil {
+		var i OrdersWithWorkRow
+		if err := rows.Scan(&i.OrderID, &i.Fresh); err != nil {
 			return nil, err
 		}
-		items = append(items, order_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

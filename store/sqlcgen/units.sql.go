@@ -178,7 +178,7 @@ func (q *Queries) UnitCounts(ctx context.Context, orderID string) ([]UnitCountsR
 }
 
 const unitGet = `-- name: UnitGet :one
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no WHERE u.unit_id = $1
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no WHERE u.unit_id = $1
 `
 
 type UnitGetRow struct {
@@ -192,6 +192,7 @@ type UnitGetRow struct {
 	Version     int64
 	Generation  int32
 	Code        string
+	Checks      int32
 	NextCheckAt *time.Time
 	CreatedAt   time.Time
 	IssuedAt    *time.Time
@@ -213,6 +214,7 @@ func (q *Queries) UnitGet(ctx context.Context, unitID string) (UnitGetRow, error
 		&i.Version,
 		&i.Generation,
 		&i.Code,
+		&i.Checks,
 		&i.NextCheckAt,
 		&i.CreatedAt,
 		&i.IssuedAt,
@@ -223,7 +225,7 @@ func (q *Queries) UnitGet(ctx context.Context, unitID string) (UnitGetRow, error
 }
 
 const unitLock = `-- name: UnitLock :one
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
 WHERE u.unit_id = $1 FOR UPDATE OF u
 `
 
@@ -238,6 +240,7 @@ type UnitLockRow struct {
 	Version     int64
 	Generation  int32
 	Code        string
+	Checks      int32
 	NextCheckAt *time.Time
 	CreatedAt   time.Time
 	IssuedAt    *time.Time
@@ -259,6 +262,7 @@ func (q *Queries) UnitLock(ctx context.Context, unitID string) (UnitLockRow, err
 		&i.Version,
 		&i.Generation,
 		&i.Code,
+		&i.Checks,
 		&i.NextCheckAt,
 		&i.CreatedAt,
 		&i.IssuedAt,
@@ -299,7 +303,7 @@ func (q *Queries) UnitMove(ctx context.Context, arg UnitMoveParams) error {
 }
 
 const unitsByOrder = `-- name: UnitsByOrder :many
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
 WHERE u.order_id = $1 ORDER BY u.line_no, u.ordinal
 `
 
@@ -314,6 +318,7 @@ type UnitsByOrderRow struct {
 	Version     int64
 	Generation  int32
 	Code        string
+	Checks      int32
 	NextCheckAt *time.Time
 	CreatedAt   time.Time
 	IssuedAt    *time.Time
@@ -341,6 +346,7 @@ func (q *Queries) UnitsByOrder(ctx context.Context, orderID string) ([]UnitsByOr
 			&i.Version,
 			&i.Generation,
 			&i.Code,
+			&i.Checks,
 			&i.NextCheckAt,
 			&i.CreatedAt,
 			&i.IssuedAt,
@@ -391,7 +397,7 @@ func (q *Queries) UnitsExternalOpen(ctx context.Context, orderID string, limit i
 }
 
 const unitsInternalPlanned = `-- name: UnitsInternalPlanned :many
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.next_check_at, u.created_at, u.issued_at, l.sku FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
 WHERE u.order_id = $1 AND u.status = 'planned' AND u.action IN ('stock', 'grant')
 ORDER BY u.line_no, u.ordinal LIMIT $2
 `
@@ -407,6 +413,7 @@ type UnitsInternalPlannedRow struct {
 	Version     int64
 	Generation  int32
 	Code        string
+	Checks      int32
 	NextCheckAt *time.Time
 	CreatedAt   time.Time
 	IssuedAt    *time.Time
@@ -433,6 +440,7 @@ func (q *Queries) UnitsInternalPlanned(ctx context.Context, orderID string, limi
 			&i.Version,
 			&i.Generation,
 			&i.Code,
+			&i.Checks,
 			&i.NextCheckAt,
 			&i.CreatedAt,
 			&i.IssuedAt,
@@ -498,7 +506,7 @@ func (q *Queries) UnitsProvided(ctx context.Context, ids []string) error {
 }
 
 const unitsToCheck = `-- name: UnitsToCheck :many
-UPDATE fulfillment_units SET next_check_at = now() + $1::interval
+UPDATE fulfillment_units SET checks = checks + 1, next_check_at = now() + $1::interval * least(64, 1 << least(checks, 6))
 WHERE unit_id IN (SELECT u.unit_id FROM fulfillment_units u WHERE u.next_check_at < now() ORDER BY u.next_check_at
                   LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING order_id, unit_id
