@@ -98,7 +98,7 @@ func (a *API) mount(inner http.Handler) {
 	guard := idempotency.Middleware(idempotency.Options{
 		Keys: a.d.Store, Box: a.d.Box, Lease: a.d.IdempotencyLease, Log: a.d.Log,
 		Caller: clientOf, Operation: func(r *http.Request) string { return entryOf(r.Context()).route }, Body: bodyOf,
-		Refuse: refuseKey, Count: a.d.Metrics.outcome,
+		Refuse: refuseKey, Count: a.countGuard,
 	})
 	checkout := a.authenticate(scopeCheckout)
 	read := a.authenticate(scopeCheckout, scopeOperate)
@@ -112,6 +112,11 @@ func (a *API) mount(inner http.Handler) {
 			_, _ = w.Write(a.specs[path])
 		})
 	}
+}
+
+func (a *API) countGuard(r *http.Request, o idempotency.Outcome) {
+	entryOf(r.Context()).guard = string(o)
+	a.d.Metrics.outcome(o)
 }
 
 func refuseKey(w http.ResponseWriter, _ *http.Request, why idempotency.Refusal, after time.Duration) {
@@ -180,7 +185,7 @@ func (a *API) describe(h huma.API) {
 	for _, t := range problemTypes {
 		list += "- `" + typePrefix + t.Name + "` (" + http.StatusText(t.Status) + "): " + t.Meaning + "\n"
 	}
-	for path, item := range spec.Paths {
+	for _, item := range spec.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post} {
 			if op == nil {
 				continue
@@ -193,7 +198,6 @@ func (a *API) describe(h huma.API) {
 				})
 			}
 		}
-		_ = path
 	}
 	for _, s := range spec.Components.Schemas.Map() {
 		for name := range s.Properties {

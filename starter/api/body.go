@@ -73,6 +73,7 @@ func (a *API) checkBody(next http.Handler) http.Handler {
 				fmt.Sprintf("at byte %d of the body", at) + ")"}).write(w)
 			return
 		}
+		r.Header.Set("Content-Type", media) // however it was written
 		next.ServeHTTP(w, r)
 	})
 }

@@ -65,7 +65,7 @@ func (a *API) placeOrder(ctx context.Context, in *placeInput) (*placeOutput, err
 		return nil, err
 	}
 	if _, err := a.d.Store.OrderPlace(ctx, d, g.Key(), a.d.Policy); err != nil {
-		return nil, a.placeProblem(ctx, err)
+		return nil, a.placeProblem(ctx, d, err)
 	}
 	h, err := a.d.Store.OrderHead(ctx, caller.Client, d.ID)
 	if err != nil {
@@ -74,10 +74,14 @@ func (a *API) placeOrder(ctx context.Context, in *placeInput) (*placeOutput, err
 	return &placeOutput{Location: orderPath(d.ID), Body: view.SummaryOf(h)}, nil
 }
 
-func (a *API) placeProblem(ctx context.Context, err error) error {
+func (a *API) placeProblem(ctx context.Context, d order.Draft, err error) error {
 	switch rejection(err) {
 	case "order_exists":
-		return problem(typeOrderExists, "")
+		p := problem(typeOrderExists, "")
+		if _, err := a.d.Store.OrderOwned(ctx, d.Client, d.ID); err == nil { // two devices, one cart: the loser goes on with it
+			p.header.Set("Location", orderPath(d.ID))
+		}
+		return p
 	case "out_of_stock":
 		return problem(typeOutOfStock, "")
 	case "no_such_stock":

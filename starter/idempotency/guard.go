@@ -72,7 +72,7 @@ type Options struct {
 	// Refuse writes a refusal. retryAfter is set for Running and Unavailable.
 	Refuse func(w http.ResponseWriter, r *http.Request, why Refusal, retryAfter time.Duration)
 	// Count is told every outcome; nil = nobody counts.
-	Count func(Outcome)
+	Count func(*http.Request, Outcome)
 	Log   *slog.Logger
 }
 
@@ -140,7 +140,7 @@ func Middleware(o Options) func(http.Handler) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Count == nil {
-		o.Count = func(Outcome) {}
+		o.Count = func(*http.Request, Outcome) {}
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,7 +179,7 @@ func newToken() string {
 }
 
 func (o Options) refuse(w http.ResponseWriter, r *http.Request, why Refusal, after time.Duration) {
-	o.Count(Outcome(why))
+	o.Count(r, Outcome(why))
 	o.Refuse(w, r, why, after)
 }
 
@@ -204,11 +204,11 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	case g.replay:
 		g.answerStored(w, r, g.state)
 	case !g.claimed:
-		g.o.Count(Unclaimed)
+		g.o.Count(r, Unclaimed)
 		rec.send(w)
 	case !final(rec.status, rec.header):
 		g.release(ctx)
-		g.o.Count(Released)
+		g.o.Count(r, Released)
 		rec.send(w)
 	default:
 		g.complete(ctx, w, r, rec)
@@ -250,13 +250,13 @@ func (g *Guard) complete(ctx context.Context, w http.ResponseWriter, r *http.Req
 	case err != nil:
 		// The effect is there and the answer is true. A repeat goes on with the same subject and finds it.
 		g.o.Log.WarnContext(ctx, "idempotency answer is not stored", "error", err)
-		g.o.Count(Released)
+		g.o.Count(r, Released)
 		rec.send(w)
 	case won:
-		g.o.Count(Completed)
+		g.o.Count(r, Completed)
 		rec.send(w)
 	default:
-		g.o.Count(Overtaken)
+		g.o.Count(r, Overtaken)
 		st, err := g.o.Keys.KeyClaim(ctx, g.key, g.fingerprint, g.state.Subject, newToken(), 0)
 		if err == nil && !st.Mine && st.Status != 0 {
 			g.answerStored(w, r, st)
@@ -294,7 +294,7 @@ func (g *Guard) answerStored(w http.ResponseWriter, r *http.Request, st store.Ke
 		g.o.refuse(w, r, Unavailable, time.Minute)
 		return
 	}
-	g.o.Count(Replayed)
+	g.o.Count(r, Replayed)
 	h := w.Header()
 	for name, value := range map[string]string{"Content-Type": kept.ContentType, "Location": kept.Location, ReplayedHeader: "true"} {
 		if value != "" {

@@ -85,7 +85,7 @@ func (b *bundle) guard(lease time.Duration, next http.Handler) http.Handler {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, string(why))
 		},
-		Count: func(o idempotency.Outcome) {
+		Count: func(_ *http.Request, o idempotency.Outcome) {
 			n, _ := b.outcomes.LoadOrStore(o, new(atomic.Int64))
 			n.(*atomic.Int64).Add(1)
 		},
@@ -414,10 +414,7 @@ func TestHolderDies(t *testing.T) {
 // claimedBy leaves the row of a holder that died, and returns the body its request had.
 func (b *bundle) claimedBy(k store.Key, token, subject string) string {
 	const body = "{}"
-	done := make(chan struct{})
 	var fp []byte
-	h := b.guard(time.Minute, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	_ = h
 	// The fingerprint is learnt from a claim of the same request under another key.
 	b.post("probe", body)
 	conn, err := pgx.Connect(b.t.Context(), b.db.OwnerURL)
@@ -431,7 +428,6 @@ func (b *bundle) claimedBy(k store.Key, token, subject string) string {
 		g, err := b.store.KeyClaim(b.t.Context(), k, []byte("another fingerprint, so that nothing is taken"), subject, "looker", 0)
 		return err == nil && g.LeaseLeft == 0
 	}, 5*time.Second, 5*time.Millisecond)
-	close(done)
 	return body
 }
 

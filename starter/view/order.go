@@ -48,6 +48,7 @@ type Attempt struct {
 	MerchantReference string               `json:"merchant_reference" doc:"what the provider knows this attempt by"`
 	ProviderPaymentID string               `json:"provider_payment_id,omitempty"`
 	NextAction        *gateways.NextAction `json:"next_action,omitempty" doc:"what the buyer has to do"`
+	Unreflected       bool                 `json:"unreflected,omitempty" doc:"the provider answered, and the answer is not yet written into the order; while this lasts, the history says what it was"`
 	CreatedAt         time.Time            `json:"created_at"`
 	ClosedAt          *time.Time           `json:"closed_at,omitempty"`
 }
@@ -58,7 +59,7 @@ func AttemptOf(a sqlcgen.PaymentAttempt) Attempt {
 		ID: order.AttemptID(a.AttemptID), Outcome: OutcomeOf(order.Status(a.Status)), Status: order.Status(a.Status), Code: a.Code,
 		CloseReason: order.CloseReason(a.CloseReason), Gateway: a.Gateway, Account: a.Account, Environment: a.Environment, MethodType: a.MethodType,
 		Amount: a.AmountMinor, Currency: a.Currency, MerchantReference: a.MerchantReference, ProviderPaymentID: a.ProviderPaymentID,
-		CreatedAt: a.CreatedAt.UTC(), ClosedAt: utc(a.ClosedAt),
+		CreatedAt: a.CreatedAt.UTC(), ClosedAt: utc(a.ClosedAt), Unreflected: a.ObservedSeq > a.ReflectedSeq,
 	}
 	if order.Status(a.Status) == order.AttemptPending && len(a.NextAction) > 0 {
 		var next gateways.NextAction

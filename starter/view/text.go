@@ -86,6 +86,9 @@ func (t *text) money(o Order) {
 	for _, a := range o.Attempts {
 		t.line("  attempt %s: %s%s  %s/%s (%s), %s", a.ID, a.Status, because(a.Code), a.Gateway, a.Account, a.Environment, amount(a.Amount, a.Currency))
 		t.line("    known to the provider as %s%s", a.MerchantReference, orNothing(", payment ", a.ProviderPaymentID))
+		if a.Unreflected {
+			t.line("    the provider's last answer is stored and not yet reflected in the order; the step is retried by itself")
+		}
 	}
 	for _, p := range o.Payments {
 		fits := ""
