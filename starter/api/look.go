@@ -18,6 +18,7 @@ func (a *API) lookIfUnknown(ctx context.Context, attempts []sqlcgen.PaymentAttem
 	for _, at := range attempts {
 		switch order.Status(at.Status) {
 		case order.AttemptCreated, order.AttemptSent, order.AttemptUnknown:
+		case order.AttemptPending: // the buyer may have acted since
 		default:
 			continue
 		}
