@@ -16,6 +16,7 @@ import (
 
 	"orderflow/internal/money"
 	"orderflow/internal/secret"
+	"orderflow/order"
 	"orderflow/starter/api"
 )
 
@@ -103,6 +104,9 @@ func parseLine(text string, cur money.Currency) (api.LineRequest, error) {
 	}
 	if a.Minor < 0 || a.Minor > 100_000_000 {
 		return api.LineRequest{}, errors.New("the amount is out of range")
+	}
+	if a := order.Action(parts[3]); !a.Internal() && a != order.ActionIssue {
+		return api.LineRequest{}, errors.New("the action must be stock, grant or issue (a decimal point is written as a point)")
 	}
 	l := api.LineRequest{SKU: parts[0], Name: parts[0], Quantity: n, UnitAmount: a.Minor, Action: parts[3]}
 	if len(parts) == 5 {
