@@ -154,6 +154,7 @@ func environment(t *testing.T, d *side) *testsuite.TestWorkflowEnvironment {
 	env := s.NewTestWorkflowEnvironment()
 	env.RegisterActivity(d)
 	env.SetTestTimeout(30 * time.Second)
+	env.SetWorkflowRunTimeout(72 * time.Hour) // of the stand-in only: an order has none
 	return env
 }
 

@@ -93,7 +93,9 @@ func (w *orderRun) reflect(ctx workflow.Context, id order.AttemptID) (activities
 	w.facts.Status = r.Order
 	w.facts.InternalPlanned += int64(r.Internal)
 	w.external += r.External
-	w.stale = w.stale || r.ReviewOpen || r.External > 0
+	// Reviews in hand may have ended by this evidence, or a new one was opened: the run must not wait for what is over.
+	moved := r.Verdict != order.Unchanged && len(w.facts.Reviews) > 0
+	w.stale = w.stale || r.ReviewOpen || r.External > 0 || moved
 	if r.WorkTo > r.WorkFrom {
 		w.deliverable = true
 	}
