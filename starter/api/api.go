@@ -56,6 +56,7 @@ type API struct {
 	keys    *keyRing
 	fields  map[string]bool // every field name of the API, to answer with
 	look    chan struct{}   // bounds lookups that readers asked for and that are on their way to the engine
+	looked  lastLooks
 	specs   map[string][]byte
 	issuers map[string]bool
 }

@@ -78,7 +78,9 @@ func (a *API) placeProblem(ctx context.Context, d order.Draft, err error) error 
 	switch rejection(err) {
 	case "order_exists":
 		p := problem(typeOrderExists, "")
-		if _, err := a.d.Store.OrderOwned(ctx, d.Client, d.ID); err == nil { // two devices, one cart: the loser goes on with it
+		if h, err := a.d.Store.OrderHead(ctx, d.Client, d.ID); err == nil { // two devices, one cart: the loser goes on with it
+			s := view.SummaryOf(h)
+			p.Order = &s
 			p.header.Set("Location", orderPath(d.ID))
 		}
 		return p
@@ -205,7 +207,7 @@ func (a *API) readOrder(ctx context.Context, in *readInput) (*readOutput, error)
 	if err != nil {
 		return nil, a.failure(ctx, err)
 	}
-	a.lookIfUnknown(ctx, v.Attempts)
+	a.lookIfOpen(ctx, v.Attempts)
 	return &readOutput{Body: view.OrderOf(v, a.d.Box)}, nil
 }
 

@@ -191,7 +191,7 @@ func (a *API) openProblem(ctx context.Context, client order.ClientID, id order.I
 		if at, err := a.d.Store.AttemptUnclosed(ctx, id); err == nil {
 			at = a.settle(ctx, at)
 			why = whyNow(at)
-			a.lookIfUnknown(ctx, []sqlcgen.PaymentAttempt{at})
+			a.lookIfOpen(ctx, []sqlcgen.PaymentAttempt{at})
 		}
 	}
 	var p *Problem

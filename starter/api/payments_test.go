@@ -194,6 +194,7 @@ func TestSecondPayment(t *testing.T) {
 		require.NotEmpty(t, first.at("next_action", "url"))
 		a := b.pay("O-1", card("pm_card_visa"))
 		require.Equal(t, "attempt-pending", a.problem())
+		require.NotEmpty(t, a.header.Get("Retry-After"))
 		require.Equal(t, first.at("next_action", "url"), a.at("payment", "next_action", "url"))
 	})
 	t.Run("DeclinedAndClosingMayPass", func(t *testing.T) {
