@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caarlos0/env/v11"
+
 	"orderflow/internal/money"
 	"orderflow/internal/secret"
 	"orderflow/order"
@@ -22,7 +24,7 @@ import (
 
 type placeCommand struct {
 	API      string        `help:"Address of the API." default:"http://127.0.0.1:8080" env:"ORDERFLOW_API"`
-	APIKey   string        `help:"API key with the scope checkout." env:"ORDERFLOW_API_KEY" required:""`
+	APIKey   secret.Value  `kong:"-"` // from ORDERFLOW_API_KEY only, so that no process list shows it
 	Key      string        `help:"Idempotency key; left out, made from the order id." name:"idempotency-key"`
 	ID       string        `required:"" help:"The order's id."`
 	Currency string        `required:"" help:"ISO 4217, such as JPY."`
@@ -36,6 +38,12 @@ type placeCommand struct {
 
 // Run sends the order. Amounts that cannot be said in whole minor units are refused, never rounded.
 func (p placeCommand) Run(ctx context.Context, s *streams) error {
+	if p.APIKey.IsZero() {
+		p.APIKey = secret.New(env.ToMap(s.environ)["ORDERFLOW_API_KEY"])
+	}
+	if p.APIKey.IsZero() {
+		return errors.New("ORDERFLOW_API_KEY is missing: set it to an API key with the scope checkout")
+	}
 	req, err := p.request(time.Now())
 	if err != nil {
 		return err
@@ -49,7 +57,7 @@ func (p placeCommand) Run(ctx context.Context, s *streams) error {
 		sum := sha256.Sum256([]byte(p.ID))
 		key = "place-" + hex.EncodeToString(sum[:])
 	}
-	status, answer, err := post(ctx, strings.TrimRight(p.API, "/")+"/v1/orders", secret.New(p.APIKey), key, body)
+	status, answer, err := post(ctx, strings.TrimRight(p.API, "/")+"/v1/orders", p.APIKey, key, body)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func waitReady(ctx context.Context, en *engine.Engine, wait time.Duration) error
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-until:
-			return errors.New("Temporal does not answer: check TEMPORAL_ADDRESS, or pass --skip-temporal")
+			return errors.New("no answer from Temporal: check TEMPORAL_ADDRESS, or pass --skip-temporal")
 		case <-tick.C:
 		}
 	}

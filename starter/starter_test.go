@@ -161,7 +161,7 @@ func TestFromSetupToDecision(t *testing.T) {
 	require.Equal(t, 200, status)
 
 	said, err := b.run(placeCommand{
-		API: b.api, APIKey: apiKey, ID: "O-1", Currency: "USD", Line: []string{"TICKET,2,80.50,grant"}, Discount: "1.00", Expires: time.Hour,
+		API: b.api, APIKey: secret.New(apiKey), ID: "O-1", Currency: "USD", Line: []string{"TICKET,2,80.50,grant"}, Discount: "1.00", Expires: time.Hour,
 	})
 	require.NoError(t, err, said)
 	require.Contains(t, said, `"total":16000`)
@@ -190,7 +190,7 @@ func TestDecideOnTheCommandLine(t *testing.T) {
 	require.NoError(t, err, said)
 	b.serve()
 	b.work()
-	said, err = b.run(placeCommand{API: b.api, APIKey: apiKey, ID: "O-2", Currency: "JPY", Line: []string{"VOUCHER,1,4800,issue,vouchers"}, Expires: time.Hour})
+	said, err = b.run(placeCommand{API: b.api, APIKey: secret.New(apiKey), ID: "O-2", Currency: "JPY", Line: []string{"VOUCHER,1,4800,issue,vouchers"}, Expires: time.Hour})
 	require.NoError(t, err, said)
 	_, err = b.world.Faults().Add(faults.Fault{Target: faults.Issuer, Method: http.MethodPost, Times: 1, Action: faults.LoseAnswer})
 	require.NoError(t, err)

@@ -62,11 +62,12 @@ func (b *bundle) within(d time.Duration) context.Context {
 
 func (b *bundle) runs(id order.ID) int {
 	b.t.Helper()
-	d, err := b.server.Client.DescribeWorkflowExecution(b.t.Context(), order.WorkflowID(id), "")
+	d, err := b.server.Client.DescribeWorkflow(b.t.Context(), order.WorkflowID(id), "")
 	if err != nil {
 		return 0
 	}
-	if d.WorkflowExecutionInfo.FirstRunId != d.WorkflowExecutionInfo.Execution.RunId {
+	info := d.RawResponse.WorkflowExecutionInfo
+	if info.FirstRunId != info.Execution.RunId {
 		return 2
 	}
 	return 1
@@ -79,9 +80,9 @@ func TestSubmit(t *testing.T) {
 		require.NoError(t, b.engine.Submit(b.within(20*time.Second), "注文/1", "att_1"))
 		require.NoError(t, b.engine.Submit(b.within(20*time.Second), "注文/1", "att_1"), "asking again attaches to the same answer")
 		require.NoError(t, b.engine.Submit(b.within(20*time.Second), "注文/1", "att_2"), "a second attempt reaches the same run")
-		d, err := b.server.Client.DescribeWorkflowExecution(t.Context(), order.WorkflowID("注文/1"), "")
+		d, err := b.server.Client.DescribeWorkflow(t.Context(), order.WorkflowID("注文/1"), "")
 		require.NoError(t, err)
-		require.Equal(t, order.WorkflowOrder, d.WorkflowExecutionInfo.Type.Name)
+		require.Equal(t, order.WorkflowOrder, d.RawResponse.WorkflowExecutionInfo.Type.Name)
 	})
 	t.Run("WithoutAWorkerTheRunIsStartedAllTheSame", func(t *testing.T) {
 		b := setup(t)
@@ -140,10 +141,10 @@ func TestAttributes(t *testing.T) {
 
 func (b *bundle) attributesOf(id order.ID) []string {
 	b.t.Helper()
-	d, err := b.server.Client.DescribeWorkflowExecution(b.t.Context(), order.WorkflowID(id), "")
+	d, err := b.server.Client.DescribeWorkflow(b.t.Context(), order.WorkflowID(id), "")
 	require.NoError(b.t, err)
 	var out []string
-	for name := range d.WorkflowExecutionInfo.GetSearchAttributes().GetIndexedFields() {
+	for name := range d.RawResponse.WorkflowExecutionInfo.GetSearchAttributes().GetIndexedFields() {
 		out = append(out, name)
 	}
 	return out
