@@ -3,6 +3,7 @@ package store
 // Goal: a person's decision has its effect once, only on what the person saw, and leaves a trace - also when it is refused.
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -240,10 +241,12 @@ func TestDecideNeedsOneConnection(t *testing.T) {
 	e := setupConns(t, 1, "")
 	u := e.unknownUnit()
 	r := e.review(string(u))
+	ctx, cancel := context.WithTimeout(e.ctx(), 20*time.Second)
+	defer cancel()
 	for _, err := range together(8, func(i int) error {
 		d := decision(r, order.DecideRequeryIssuance)
 		d.Reason = fmt.Sprint(i)
-		_, _, err := e.s.Decide(e.ctx(), d, Channel{Name: "api"})
+		_, _, err := e.s.Decide(ctx, d, Channel{Name: "api"})
 		return err
 	}) {
 		require.NoError(t, err)

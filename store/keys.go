@@ -90,9 +90,12 @@ func (s *Store) KeyRelease(ctx context.Context, k Key, token string) error {
 	return translate("release idempotency key", err)
 }
 
-// KeysPrune forgets answers older than maxAge. What they guarded stays guarded: an order by its id and caller key, an
+// KeysPrune forgets rate buckets that are full again, and answers older than maxAge. What they guarded stays guarded: an order by its id and caller key, an
 // attempt by its caller key (rule 10).
 func (s *Store) KeysPrune(ctx context.Context, maxAge time.Duration) (int64, error) {
+	if err := s.q().BucketsPrune(ctx); err != nil {
+		return 0, translate("prune rate buckets", err)
+	}
 	n, err := s.q().KeysPrune(ctx, maxAge)
 	return n, translate("prune idempotency keys", err)
 }

@@ -31,3 +31,7 @@ WHERE client_id = sqlc.arg(client_id) AND operation = sqlc.arg(operation) AND ke
 
 -- name: KeysPrune :execrows
 DELETE FROM idempotency_keys WHERE created_at < now() - sqlc.arg(max_age)::interval;
+
+-- name: BucketsPrune :exec
+-- A bucket nobody took from for an hour is full again: forgetting it changes nothing.
+DELETE FROM rate_buckets WHERE refilled_at < now() - interval '1 hour';

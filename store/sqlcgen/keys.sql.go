@@ -48,6 +48,16 @@ func (q *Queries) ApiKeyInsert(ctx context.Context, arg ApiKeyInsertParams) erro
 	return err
 }
 
+const bucketsPrune = `-- name: BucketsPrune :exec
+DELETE FROM rate_buckets WHERE refilled_at < now() - interval '1 hour'
+`
+
+// A bucket nobody took from for an hour is full again: forgetting it changes nothing.
+func (q *Queries) BucketsPrune(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, bucketsPrune)
+	return err
+}
+
 const keyClaim = `-- name: KeyClaim :one
 INSERT INTO idempotency_keys AS k (client_id, operation, key, fingerprint, subject_id, lease_token, lease_until)
 VALUES ($1, $2, $3, $4, $5, $6,
