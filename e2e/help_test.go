@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -90,7 +91,7 @@ func (a answer) at(keys ...any) any {
 	return v
 }
 
-// everywhere is one request in the background; its answer comes through the channel, an error as status 0.
+// later is one request in the background; its answer comes through the channel, an error as status 0.
 func (w *world) later(method, path, key string, body any) <-chan answer {
 	ch := make(chan answer, 1)
 	go func() {
@@ -98,6 +99,19 @@ func (w *world) later(method, path, key string, body any) <-chan answer {
 		ch <- a
 	}()
 	return ch
+}
+
+// do makes one request as it is.
+func (w *world) do(req *http.Request) answer {
+	w.t.Helper()
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(w.t, err)
+	defer func() { _ = res.Body.Close() }()
+	a := answer{Status: res.StatusCode, Header: res.Header}
+	a.Raw, err = io.ReadAll(res.Body)
+	require.NoError(w.t, err)
+	_ = json.Unmarshal(a.Raw, &a.Body)
+	return a
 }
 
 // atOnce makes n requests as nearly at the same moment as a machine can.
@@ -245,14 +259,13 @@ func (w *world) restartStarter(kill bool) {
 	w.startStarter()
 }
 
-// finished asserts that a request was answered with one of the statuses.
+// oneOf asserts that a request was answered with one of the statuses.
 func oneOf(t *testing.T, a answer, statuses ...int) {
 	t.Helper()
 	assert.Contains(t, statuses, a.Status, "%s", a.Raw)
 }
 
-func unlocked(a answer) bool { return a.Status != http.StatusConflict }
-
+// numbered makes n names.
 func numbered(format string, n int) []string {
 	out := make([]string, n)
 	for i := range out {
