@@ -46,7 +46,7 @@ setup: ## migrate the database and register search attributes and schedules (DAT
 
 .PHONY: bench
 bench: ## measure throughput and latency on this machine
-	$(DEV) env -- go run ./bench
+	go run ./bench
 
 .PHONY: tools
 tools: ## build the pinned tools (minutes the first time) and print where they are
