@@ -3,6 +3,7 @@ package store
 // Goal: every event goes to every receiver at least once, one business event is one event, in order per order and receiver.
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -153,6 +154,7 @@ func TestClaimSeesALeaseItWaitedFor(t *testing.T) {
 	e.twoEvents()
 	tx, err := e.owner.Begin(e.ctx())
 	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(e.ctx())) }()
 	_, err = tx.Exec(e.ctx(), "UPDATE event_deliveries SET next_try_at = now() + interval '1 minute', tries = 1 WHERE event_id = $1", e.event(1))
 	require.NoError(t, err)
 	got := make(chan []Delivery, 1)

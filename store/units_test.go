@@ -3,6 +3,7 @@ package store
 // Goal: a unit is planned once, claimed once and provided once, and what an issuer says late, twice or wrongly is kept and seen.
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -196,6 +197,7 @@ func TestOldRequestIsNotRepeatedAfterARerun(t *testing.T) {
 	e.quiet(u)
 	tx, err := e.owner.Begin(e.ctx())
 	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(e.ctx())) }()
 	_, err = tx.Exec(e.ctx(), "UPDATE fulfillment_units SET status = 'planned', generation = 2, version = version + 1 WHERE unit_id = $1", string(u))
 	require.NoError(t, err)
 	got := make(chan bool, 1)

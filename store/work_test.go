@@ -78,6 +78,7 @@ func TestWorkCommits(t *testing.T) {
 
 func TestWorkRollsBack(t *testing.T) {
 	t.Parallel()
+	e := probe(t)
 	mine := errors.New("mine")
 	for name, c := range map[string]struct {
 		f    func(context.Context, *work) error
@@ -126,8 +127,6 @@ func TestWorkRollsBack(t *testing.T) {
 		}, fault.NotFound, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := probe(t)
 			for range 3 { // a connection that came back dirty would show in the second round
 				requireWhy(t, e.s.inTx(e.ctx(), "x", c.f), c.code, c.why)
 				e.clean(0)
