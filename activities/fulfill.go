@@ -106,8 +106,8 @@ func (u unitTry) first(ctx context.Context) (UnitResult, error) {
 // resolve deals with a unit whose request was sent and whose answer is not stored.
 func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) {
 	caps, op := u.iss.Capabilities(), u.work.Operation
-	if op == nil {
-		return UnitResult{}, fault.New(fault.InternalError, "issue unit")
+	if op == nil { // a rerun was decided, and then the request before it turned out to have issued: only a person can tell
+		return u.unknown(ctx)
 	}
 	if caps.Lookup {
 		o, err := u.iss.Lookup(ctx, op.OperationID)

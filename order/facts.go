@@ -15,7 +15,6 @@ type Facts struct {
 	Attempt   *AttemptFacts
 	Unit      *UnitFacts
 	Review    *ReviewFacts
-	HeldElse  bool // another payment of this order holds money
 	UnitsOpen int  // units of the order that are neither issued nor canceled nor revoked, for FulfillmentChecked
 }
 

@@ -43,6 +43,15 @@ const (
 	DecideRecordExternal    DecisionKind = "record_external_payment"
 )
 
+// Asks tells decisions that only have something looked at or tried again from those that settle a review.
+func (d DecisionKind) Asks() bool {
+	switch d {
+	case DecideRequeryPayment, DecideRequeryIssuance, DecideRestoreReflection:
+		return true
+	}
+	return false
+}
+
 // DecisionKinds lists every decision, for exhaustive tests.
 var DecisionKinds = []DecisionKind{
 	DecideRequeryPayment, DecideRestoreReflection, DecideRequeryIssuance, DecideRerunUnit, DecideConfirmProvided,

@@ -149,10 +149,7 @@ func walkAll(w *walker) {
 	for _, os := range OrderStatuses {
 		for _, a := range walkAttempts() {
 			f := Facts{Order: OrderFacts{Status: os, Version: 2}, Attempt: a}
-			for _, held := range []bool{false, true} {
-				f.HeldElse = held
-				payments(func(p PaymentSeen) { w.try(f, Trigger{Kind: PaymentObserved, Payment: p}) })
-			}
+			payments(func(p PaymentSeen) { w.try(f, Trigger{Kind: PaymentObserved, Payment: p}) })
 			for _, u := range walkUnits() {
 				f.Unit = u
 				for _, k := range append(slices.Clone(TriggerKinds), "", "bogus") {

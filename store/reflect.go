@@ -62,13 +62,6 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Observation, out *Reflected) error {
 	f, version := sc.facts(), sc.attempt.Version
 	p := paymentSeen(o)
-	if p.Outcome == order.Succeeded && f.Order.Status != order.OrderOpen {
-		held, err := w.read.PaymentHeldElsewhere(ctx, &sc.order.OrderID, ptr(sc.attempt.AttemptID))
-		if err != nil {
-			return err
-		}
-		f.HeldElse = held
-	}
 	c := order.Apply(f, order.Trigger{Kind: order.PaymentObserved, Payment: p})
 	out.Verdict, out.Why, out.Outcome, out.Code = c.Verdict, c.Why, p.Outcome, p.Code
 	switch {

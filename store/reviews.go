@@ -21,9 +21,7 @@ type Channel struct {
 // Decide applies a person's decision: the rule, its effect, the decision row and the log in one transaction. The same
 // decision again is one effect and the same answer (A2); what the rule rejects changes nothing and is kept in the audit log.
 func (s *Store) Decide(ctx context.Context, d order.Decision, ch Channel) (order.DecisionResult, order.ID, error) {
-	if d.DecisionID == "" {
-		d.DecisionID = contentID(d)
-	}
+	named := d.DecisionID != ""
 	res := order.DecisionResult{ReviewID: d.ReviewID, DecisionID: d.DecisionID}
 	var orderID order.ID
 	err := s.inTx(ctx, "decide review", func(ctx context.Context, w *work) error {
@@ -39,7 +37,7 @@ func (s *Store) Decide(ctx context.Context, d order.Decision, ch Channel) (order
 		if r.OrderID != nil {
 			orderID = order.ID(*r.OrderID)
 		}
-		return s.decide(ctx, w, r, d, ch, &res)
+		return s.decide(ctx, w, r, d, named, ch, &res)
 	})
 	if err == nil && res.Verdict == order.Rejected {
 		s.auditRefusal(ctx, orderID, d, ch, res.Why)
@@ -47,20 +45,28 @@ func (s *Store) Decide(ctx context.Context, d order.Decision, ch Channel) (order
 	return res, orderID, err
 }
 
-// contentID makes the id of a decision that brought none: the same words on the same version are the same decision.
-func contentID(d order.Decision) string {
+// contentID makes the id of a decision that brought none: the same words are the same decision. Asking the other side leaves
+// the review open and may be wanted again, so there the version that was asked about belongs to it.
+func contentID(d order.Decision, current int64) string {
+	if d.ReviewVersion == 0 && d.Decision.Asks() {
+		d.ReviewVersion = current
+	}
 	b, _ := json.Marshal(d) // a struct of strings and a number always marshals
 	h := sha256.Sum256(b)
 	return "dec_" + hex.EncodeToString(h[:16])
 }
 
-func (s *Store) decide(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision, ch Channel, res *order.DecisionResult) error {
+func (s *Store) decide(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision, named bool, ch Channel, res *order.DecisionResult) error {
 	sc, err := decisionScene(ctx, w, r)
 	if err != nil {
 		return err
 	}
 	if r, err = w.read.ReviewLock(ctx, r.ReviewID); err != nil { // again, now that its order cannot move
 		return err
+	}
+	if !named {
+		d.DecisionID = contentID(d, r.Version)
+		res.DecisionID = d.DecisionID
 	}
 	if old, err := w.read.DecisionGet(ctx, d.DecisionID); err == nil {
 		res.Verdict, res.Replayed = order.Applied, true

@@ -94,14 +94,9 @@ func (w *orderRun) resolveReview(ctx workflow.Context, d order.Decision) (order.
 func (w *orderRun) decide(ctx workflow.Context, d order.Decision, channel string) (order.DecisionResult, error) {
 	r, err := database[order.DecisionResult](ctx, "apply a decision", acts.Decide, activities.DecideInput{Decision: d, Channel: channel})
 	if err == nil && r.Verdict == order.Applied {
-		w.news, w.look = true, w.look || asks(d.Decision)
+		w.news, w.look = true, w.look || d.Decision.Asks()
 	}
 	return r, err
-}
-
-// asks tells decisions that want the other side asked from those that bring the answer along.
-func asks(d order.DecisionKind) bool {
-	return d == order.DecideRequeryPayment || d == order.DecideRequeryIssuance
 }
 
 // takeSignals empties both channels. A signal cannot be refused at the door: a bad one is noted and never fails the order.

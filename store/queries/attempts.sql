@@ -142,9 +142,6 @@ SET captured_minor = excluded.captured_minor, refunded_minor = excluded.refunded
 -- name: PaymentsByOrder :many
 SELECT * FROM payments WHERE order_id = $1 ORDER BY first_seen_at, payment_id;
 
--- name: PaymentHeldElsewhere :one
-SELECT EXISTS (SELECT 1 FROM payments WHERE order_id = $1 AND attempt_id <> $2 AND captured_minor > refunded_minor);
-
 -- name: TransitionsInsert :exec
 INSERT INTO transitions (order_id, subject_kind, subject_id, from_status, to_status, trigger, observation_id, decision_id)
 SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(kinds)::text[]), unnest(sqlc.arg(ids)::text[]), unnest(sqlc.arg(froms)::text[]),

@@ -839,17 +839,6 @@ func (q *Queries) OperationsByOrder(ctx context.Context, orderID string) ([]Oper
 	return items, nil
 }
 
-const paymentHeldElsewhere = `-- name: PaymentHeldElsewhere :one
-SELECT EXISTS (SELECT 1 FROM payments WHERE order_id = $1 AND attempt_id <> $2 AND captured_minor > refunded_minor)
-`
-
-func (q *Queries) PaymentHeldElsewhere(ctx context.Context, orderID *string, attemptID *string) (bool, error) {
-	row := q.db.QueryRow(ctx, paymentHeldElsewhere, orderID, attemptID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const paymentRecord = `-- name: PaymentRecord :exec
 INSERT INTO payments (payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor,
                       refunded_minor, matched)
