@@ -15,7 +15,7 @@ type Facts struct {
 	Attempt   *AttemptFacts
 	Unit      *UnitFacts
 	Review    *ReviewFacts
-	UnitsOpen int  // units of the order that are neither issued nor canceled nor revoked, for FulfillmentChecked
+	UnitsOpen int // units of the order that are neither issued nor canceled nor revoked, for FulfillmentChecked
 }
 
 // OrderFacts is the promise.
