@@ -13,10 +13,15 @@ import (
 	"orderflow/order"
 )
 
+// Carried is what one run hands to the next when it carries on with an empty history. Everything else is in the database.
+type Carried struct {
+	Look bool `json:"look,omitempty"` // somebody asked for a fresh look and this run has not made it
+}
+
 // OrderWorkflow carries one order through confirm, reflect, fulfill and deliver. It may be started at any time and as often
-// as anybody likes: it loads the facts and does only what is missing.
-func OrderWorkflow(ctx workflow.Context, id order.ID) error {
-	w := &orderRun{id: id, settled: map[order.AttemptID]order.Status{}, parked: map[order.AttemptID]bool{}}
+// as anybody likes: it loads the facts and does only what is missing. Who starts it gives the id alone.
+func OrderWorkflow(ctx workflow.Context, id order.ID, c Carried) error {
+	w := &orderRun{id: id, look: c.Look, settled: map[order.AttemptID]order.Status{}, parked: map[order.AttemptID]bool{}}
 	if err := w.setup(ctx); err != nil {
 		return err
 	}
@@ -144,13 +149,16 @@ func (w *orderRun) historyMax() int {
 	return order.DefaultPolicy().HistoryMax
 }
 
-// carryOn starts the next run of the same order with an empty history. Nothing is lost over the switch: signals are taken,
-// handlers are finished, and the facts are in the database.
+// carryOn starts the next run of the same order with an empty history. Nothing is lost over the switch: signals are taken
+// and what they ask for goes along, handlers are finished, and the facts are in the database.
 func (w *orderRun) carryOn(ctx workflow.Context) (bool, error) {
 	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return true, err
 	}
 	w.takeSignals(ctx)
+	if w.look {
+		return true, workflow.NewContinueAsNewError(ctx, order.WorkflowOrder, w.id, Carried{Look: true})
+	}
 	return true, workflow.NewContinueAsNewError(ctx, order.WorkflowOrder, w.id)
 }
 

@@ -175,7 +175,7 @@ func TestAnUnknownPaymentIsLookedUpForItsBoundAndThenParked(t *testing.T) {
 		d.resolve = succeeds(d)
 		env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "sweep"})
 	}, 20*time.Hour)
-	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"))
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
 	require.NoError(t, env.GetWorkflowError())
 	assert.Equal(t, order.OrderCompleted, d.facts.Status)
 	assert.Equal(t, 1, d.calls["ConfirmPayment"], "never sent as new")
@@ -195,7 +195,7 @@ func TestALookBesideTheScheduleSettlesAtOnce(t *testing.T) {
 	env.RegisterDelayedCallback(func() {
 		env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "webhook"})
 	}, 30*time.Second)
-	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"))
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
 	require.NoError(t, env.GetWorkflowError())
 	assert.Equal(t, order.OrderCompleted, d.facts.Status)
 	assert.Zero(t, d.calls["Park"])
@@ -221,7 +221,7 @@ func TestSubmitAnswersForAnAttemptThatIsClosed(t *testing.T) {
 		}, order.SubmitPayment{AttemptID: id})
 	}
 	env.RegisterDelayedCallback(func() { ask(attempt); ask("att_closed_long_ago") }, 0)
-	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"))
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
 	require.NoError(t, env.GetWorkflowError())
 	require.Len(t, results, 2)
 	got := map[order.AttemptID]order.Status{}
@@ -245,7 +245,7 @@ func TestAFaultOfOurOwnGetsAnOwnerAndTheRunGoesOnWhenTold(t *testing.T) {
 		env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "operator"})
 	}, time.Hour)
 	d.look = succeeds(d)
-	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"))
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
 	require.NoError(t, env.GetWorkflowError())
 	assert.Equal(t, order.OrderCompleted, d.facts.Status)
 	assert.Empty(t, d.facts.Reviews, "the review ended with the step that went through")
@@ -263,7 +263,7 @@ func TestABadSignalIsRefusedAndFailsNothing(t *testing.T) {
 		d.look = succeeds(d)
 		env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "api"})
 	}, time.Hour)
-	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"))
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
 	require.NoError(t, env.GetWorkflowError())
 	assert.Equal(t, order.OrderCompleted, d.facts.Status)
 }
@@ -280,7 +280,7 @@ func TestADecisionOfTheWrongShapeIsRejectedAtTheDoor(t *testing.T) {
 		}, order.Decision{ReviewID: "rev_1", Decision: order.DecideRequeryPayment, Actor: "ann"})
 		env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "test"})
 	}, time.Minute)
-	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"))
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
 	require.NoError(t, env.GetWorkflowError())
 	require.ErrorContains(t, rejected, "reason_missing")
 	assert.Empty(t, d.decided)
