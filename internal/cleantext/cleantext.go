@@ -43,7 +43,7 @@ var advice = map[Kind]string{
 	Empty:           "the text is empty",
 	TooLong:         "the text has too many characters",
 	OuterSpace:      "the text starts or ends with a space; trim it",
-	DotSegment:      `"." and ".." have a meaning in URLs; choose another id`,
+	DotSegment:      `".", ".." and "/" alone have a meaning in URLs; choose another id`,
 	ControlChar:     "the text holds a control character or line break; remove it",
 	BidiOverride:    "the text holds a character that reverses the reading direction of others; remove it",
 	UnprintableChar: "the text holds an invisible character; use printable characters only",

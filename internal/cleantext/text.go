@@ -9,9 +9,10 @@ import (
 const MaxOrderID = 64
 
 // OrderID refuses an order id that a person, a URL or a log could misread: it has 1 to MaxOrderID printable characters,
-// plain spaces only inside, and is not "." or "..". The error is an *Error.
+// plain spaces only inside, and is not ".", ".." or "/": as a segment of a path these are taken for something else, even
+// percent-encoded, so such an order could be placed and never be reached. The error is an *Error.
 func OrderID(id string) error {
-	if id == "." || id == ".." {
+	if id == "." || id == ".." || id == "/" {
 		return refuse(DotSegment, 0)
 	}
 	if id == "" {

@@ -22,6 +22,8 @@ func TestOrderID(t *testing.T) {
 		"":                               cleantext.Empty,
 		".":                              cleantext.DotSegment,
 		"..":                             cleantext.DotSegment,
+		"/":                              cleantext.DotSegment,
+		"//":                             "",
 		" x":                             cleantext.OuterSpace,
 		"x ":                             cleantext.OuterSpace,
 		" ":                              cleantext.OuterSpace,
