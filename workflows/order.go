@@ -134,8 +134,8 @@ func (w *orderRun) rest(ctx workflow.Context) (bool, error) {
 		return false, nil
 	}
 	rested, err := database[bool](ctx, "rest", acts.Rest, activities.RestInput{OrderID: w.id, Seen: w.seen})
-	if err != nil || !rested || w.news || w.queued() {
-		return false, err
+	if err != nil || !rested || w.news || w.queued() || !workflow.AllHandlersFinished(ctx) {
+		return false, err // also when an update came while the step ran: its caller gets its answer
 	}
 	w.show(ctx)
 	w.upsert(ctx)
@@ -152,10 +152,16 @@ func (w *orderRun) historyMax() int {
 // carryOn starts the next run of the same order with an empty history. Nothing is lost over the switch: signals are taken
 // and what they ask for goes along, handlers are finished, and the facts are in the database.
 func (w *orderRun) carryOn(ctx workflow.Context) (bool, error) {
-	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+	idle := func() bool { return workflow.AllHandlersFinished(ctx) }
+	if err := workflow.Await(ctx, func() bool { return idle() || w.news || w.stale || w.queued() }); err != nil {
 		return true, err
 	}
-	w.takeSignals(ctx)
+	if idle() {
+		w.takeSignals(ctx)
+	}
+	if !idle() {
+		return false, nil // a handler waits for what only another round of this run finds out
+	}
 	if w.look {
 		return true, workflow.NewContinueAsNewError(ctx, order.WorkflowOrder, w.id, Carried{Look: true})
 	}
