@@ -43,6 +43,31 @@ const (
 	DecideRecordExternal    DecisionKind = "record_external_payment"
 )
 
+// Meaning says in a few words what a decision does.
+func (d DecisionKind) Meaning() string {
+	switch d {
+	case DecideRequeryPayment:
+		return "ask the provider again, now"
+	case DecideRestoreReflection:
+		return "try to write the confirmed fact into the order again"
+	case DecideRequeryIssuance:
+		return "ask the issuer again, now"
+	case DecideRerunUnit:
+		return "issue again, with proof that nothing was provided"
+	case DecideConfirmProvided:
+		return "it was provided; the issuer's reference is the evidence"
+	case DecideCloseWithEvidence:
+		return "end this review, with proof of what was found"
+	case DecideRefund:
+		return "give the money back"
+	case DecideLinkPayment:
+		return "say which attempt the payment belongs to"
+	case DecideRecordExternal:
+		return "the order was paid by other means"
+	}
+	return "unknown decision"
+}
+
 // Asks tells decisions that only have something looked at or tried again from those that settle a review.
 func (d DecisionKind) Asks() bool {
 	switch d {

@@ -24,6 +24,9 @@ func (w *orderRun) fulfill(ctx workflow.Context, look bool) error {
 	if err := w.issue(ctx); err != nil {
 		return err
 	}
+	if c := w.facts.UnitCounts; w.facts.InternalPlanned == 0 && c[order.UnitUnknown]+c[order.UnitRefused] > 0 {
+		return nil // nothing of our own is left, and a person holds the rest
+	}
 	for more := true; more; {
 		p, err := database[activities.Provided](ctx, "provide our own goods", acts.FulfillInternal, activities.OrderInput{OrderID: w.id})
 		if err != nil {

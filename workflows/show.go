@@ -101,7 +101,7 @@ func reviewText(r activities.ReviewHead) string {
 	}
 	fmt.Fprintf(&b, "\nSend the update `%s` (or the signal `%s`) with one of:\n", order.UpdateResolveReview, order.SignalDecision)
 	for _, d := range g.Allowed {
-		fmt.Fprintf(&b, "\n```json\n%s\n```\n", template(r, d))
+		fmt.Fprintf(&b, "\n**%s**: %s\n\n```json\n%s\n```\n", d, d.Meaning(), template(r, d))
 	}
 	return b.String()
 }
@@ -115,7 +115,7 @@ func template(r activities.ReviewHead, d order.DecisionKind) string {
 	case order.DecideRerunUnit, order.DecideCloseWithEvidence:
 		dec.Evidence.Proof = "what was looked at, and where"
 	}
-	j, err := json.Marshal(dec)
+	j, err := json.MarshalIndent(dec, "", "  ")
 	if err != nil {
 		return ""
 	}
