@@ -235,12 +235,13 @@ func TestPC65_SentAndThenKilled(t *testing.T) {
 		id := fmt.Sprintf("pc65-%02d", i)
 		ids = append(ids, id)
 		w.place(id, grant("g", 1, 100))
-		// The effect is done at once, and the answer would come after the worker's death.
-		f := w.arm(faults.Fault{Target: faults.Receiver, BodyContains: id, Action: faults.Late, Delay: 10 * time.Second, Times: 1})
+		// The effect is done at once, and every answer would come after the worker's death.
+		f := w.arm(faults.Fault{Target: faults.Receiver, BodyContains: id, Action: faults.Late, Delay: 10 * time.Second})
 		oneOf(w.t, w.pay(id, id+"-k1"), 201, 202)
 		w.fired(f, 1)
 		w.killWorkers()
 		assert.Zero(t, w.number("SELECT count(*) FROM event_deliveries WHERE order_id = $1 AND status = 'delivered'", id), "it died before it could mark")
+		w.sandbox.Faults().Remove(f)
 		w.startWorker()
 	}
 	w.awaitFor(90*time.Second, "every event delivered", func() bool {

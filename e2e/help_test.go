@@ -18,7 +18,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"orderflow/sandbox/receiver"
 	"orderflow/sandbox/stripesim"
+)
+
+// Filters that match everything.
+var (
+	stripeAll   = stripesim.Filter{}
+	receiverAll = receiver.Filter{}
 )
 
 // sub runs a part of a world's test under its own name. Parts run one after the other: they share the books.
