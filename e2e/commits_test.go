@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
 
 	"orderflow/internal/testkit"
 	"orderflow/order"
@@ -46,8 +50,8 @@ func everyWrite() []written {
 	lostIssue := faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.LoseAnswer}
 	return []written{
 		{name: "claim", commit: in("OperationClaim", 1), want: done, kill: true},
-		{name: "prepared", commit: in("ObservationKeep", 1), want: done}, // the answer to prepare, with the claim of the confirm
-		{name: "charged", commit: in("ObservationKeep", 2), want: done},  // the answer that says that money was taken
+		{name: "prepared", commit: in("ObservationKeep", 1), want: done},            // the answer to prepare, with the claim of the confirm
+		{name: "charged", commit: in("ObservationKeep", 2), want: done, kill: true}, // the answer that says that money was taken
 		{name: "claim_again", commit: alone("OperationClaimAgain"), fault: lostConfirm, want: done},
 		{name: "reflect", commit: in("AttemptReflected", 1), want: done, kill: true},
 		{name: "unit_claim", commit: in("OperationInsert", 1), want: done, kill: true},
@@ -172,4 +176,52 @@ func TestADecisionIsStoredAndItsAnswerLost(t *testing.T) {
 	assert.Len(t, w.sandbox.Issuers().Issuances(issuersim.Filter{}), 1)
 	assert.Len(t, w.sandbox.Receiver().Effects(receiver.Filter{}), 2)
 	w.booksAgree()
+}
+
+// TestAnUpdateWhileARunRests: a decision that comes while the run's last step hangs is answered, although the run has nothing
+// left to do.
+func TestAnUpdateWhileARunRests(t *testing.T) {
+	t.Parallel()
+	w, proxy := throughLosses(t)
+	met := false
+	for _, id := range numbered("resting-%d", 5) {
+		if met = w.updateWhileResting(proxy, id); met {
+			break
+		}
+	}
+	require.True(t, met, "an update came while the step hung")
+	w.booksAgree()
+}
+
+// updateWhileResting reports whether the update came in time: the step hangs for two seconds.
+func (w *world) updateWhileResting(proxy *testkit.TCPProxy, id string) bool {
+	w.t.Helper()
+	held := func(c testkit.CommitFilter) *testkit.Loss {
+		c.Hold = true
+		return proxy.LoseCommitAnswer(c)
+	}
+	w.place(id, grant("g", 1, 500))
+	rest := held(alone("OrderRest"))
+	paid := w.later("POST", path(id)+"/payments", "k-"+id, payBody("pm_card_visa"))
+	<-rest.Fired()
+	refusal := held(alone("AuditInsert"))
+	h, err := w.temporal.UpdateWorkflow(w.t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: order.WorkflowID(order.ID(id)), UpdateName: order.UpdateResolveReview, WaitForStage: client.WorkflowUpdateStageAccepted,
+		Args: []any{order.Decision{ReviewID: "rev_none", Decision: order.DecideRequeryPayment, Actor: "ann", Reason: "a guess"}},
+	})
+	a := <-paid
+	assert.Equal(w.t, 201, a.Status, "%s", a.Raw)
+	var over *serviceerror.NotFound
+	met := !errors.As(err, &over)
+	if met {
+		require.NoError(w.t, err)
+		var res order.DecisionResult
+		require.NoError(w.t, h.Get(w.t.Context(), &res), "the handler was let finish")
+		<-refusal.Fired()
+		assert.Equal(w.t, "no_such_review", res.Why)
+	}
+	w.await("the run is over", func() bool { return w.over(id) })
+	w.settled(id)
+	assert.Equal(w.t, 1, w.captured(id))
+	return met
 }

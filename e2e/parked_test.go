@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"orderflow/internal/testkit"
@@ -241,12 +243,15 @@ func TestTwoDecisionsAtOnce(t *testing.T) {
 				if err == nil {
 					err = h.Get(context.Background(), &res)
 				}
-				assert.NoError(t, err)
+				var over *serviceerror.NotFound
+				if !errors.As(err, &over) { // the run had ended before it took the decision, and says so
+					assert.NoError(t, err)
+				}
 				results <- res
 			}()
 		}
 		one, two := <-results, <-results
-		assert.NotEqual(t, one.Verdict, two.Verdict, "%+v %+v", one, two)
+		assert.NotEqual(t, one.Verdict == order.Applied, two.Verdict == order.Applied, "%+v %+v", one, two)
 		w.awaitStatus(id, "completed")
 		w.settled(id)
 		assert.Equal(t, 1, w.number("SELECT count(*) FROM review_decisions WHERE order_id = $1", id))
