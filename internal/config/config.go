@@ -250,8 +250,8 @@ func (c Config) numbers() []error {
 	if c.HistoryMax < 50 || c.HistoryMax > 10_000 {
 		bad("ORDERFLOW_HISTORY_MAX must be between 50 and 10000")
 	}
-	if c.BatchMax < 1 || c.BatchMax > 1000 {
-		bad("ORDERFLOW_BATCH_MAX must be between 1 and 1000: a workflow's history has limits")
+	if c.BatchMax < 1 || c.BatchMax > 500 { // six events per unit at worst, on top of the 4,096 at which Temporal asks to carry on
+		bad("ORDERFLOW_BATCH_MAX must be between 1 and 500: a workflow's history has limits")
 	}
 	return errs
 }
