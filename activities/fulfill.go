@@ -8,6 +8,7 @@ import (
 	"orderflow/issuers"
 	"orderflow/order"
 	"orderflow/store"
+	"orderflow/store/sqlcgen"
 )
 
 // internalBatch is how many units one transaction provides; a large order takes several.
@@ -33,7 +34,7 @@ type UnitResult struct {
 }
 
 // IssueUnit has a unit issued: it sends what was never sent, and looks - or repeats, where the issuer is idempotent - before
-// anything else once something was. An opaque issuer is sent to once, ever (rule 3). It fails with the code of what is
+// anything else once something was. An opaque issuer is sent to once, ever (rule 3), unless it answers that it did not do it. It fails with the code of what is
 // missing until there is an answer.
 func (a *Activities) IssueUnit(ctx context.Context, in UnitInput) (UnitResult, error) {
 	defer alive(ctx)()
@@ -100,7 +101,7 @@ func (u unitTry) first(ctx context.Context) (UnitResult, error) {
 	if !won {
 		return UnitResult{}, fault.New(fault.IssuanceInProgress, "issue unit") // somebody else has it: look next time
 	}
-	return u.send(ctx, op, frozen, false)
+	return u.send(ctx, op, frozen, 1, false)
 }
 
 // resolve deals with a unit whose request was sent and whose answer is not stored.
@@ -108,6 +109,9 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 	caps, op := u.iss.Capabilities(), u.work.Operation
 	if op == nil { // a rerun was decided, and then the request before it turned out to have issued: only a person can tell
 		return u.unknown(ctx)
+	}
+	if maySend && notDone(*op) {
+		return u.again(ctx, *op, false)
 	}
 	if caps.Lookup {
 		o, err := u.iss.Lookup(ctx, op.OperationID)
@@ -125,23 +129,34 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 	if !maySend || caps.Opaque() {
 		return u.unknown(ctx)
 	}
-	won, err := u.a.d.Store.OperationClaimAgain(ctx, order.OperationID(op.OperationID), int(op.Sends))
+	return u.again(ctx, *op, true)
+}
+
+// notDone: the last send was answered with "not done", as every one before it. Nothing is in doubt, so an issuer that guards
+// nothing may get the same request once more.
+func notDone(op sqlcgen.Operation) bool { return op.Outcome == "" && op.OutcomeCode != "" }
+
+// again sends the stored request once more, as the only one to do so now. Doubt says that an earlier send may have issued.
+func (u unitTry) again(ctx context.Context, op sqlcgen.Operation, doubt bool) (UnitResult, error) {
+	id := order.OperationID(op.OperationID)
+	won, err := u.a.d.Store.OperationClaimAgain(ctx, id, int(op.Sends))
 	if err != nil {
 		return UnitResult{}, err
 	}
 	if !won {
 		return UnitResult{}, fault.New(fault.IssuanceInProgress, "issue unit")
 	}
-	frozen, err := u.a.d.Box.Open(op.SealedRequest, OperationAAD(order.OperationID(op.OperationID)))
+	frozen, err := u.a.d.Box.Open(op.SealedRequest, OperationAAD(id))
 	if err != nil {
 		return UnitResult{}, fault.Wrap(fault.InternalError, "open stored request", err)
 	}
-	return u.send(ctx, order.OperationID(op.OperationID), frozen, true)
+	return u.send(ctx, id, frozen, int(op.Sends)+1, doubt)
 }
 
-func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, repeated bool) (UnitResult, error) {
+// send puts the stored bytes on the wire, for the sends-th time, and stores what comes back.
+func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, sends int, doubt bool) (UnitResult, error) {
 	o, err := u.iss.Issue(ctx, string(op), frozen)
-	if repeated && (err != nil || o.Outcome == issuers.Refused) {
+	if doubt && (err != nil || o.Outcome == issuers.Refused) {
 		// A refusal of a repeat says nothing about the request before it: it stays unknown.
 		return UnitResult{}, unknownUnlessFault(err)
 	}
@@ -155,6 +170,12 @@ func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, 
 			Source: "send", RequestID: f.Provider.RequestID,
 			Seen: order.IssuanceSeen{Outcome: order.Refused, OperationID: op, Code: string(f.Code)},
 		})
+	case fault.Transient:
+		kctx, cancel := keeping(ctx)
+		defer cancel()
+		if kerr := u.a.d.Store.OperationNotDone(kctx, op, sends, string(f.Code)); kerr != nil {
+			return UnitResult{}, kerr
+		}
 	case fault.Unknown:
 		if _, kerr := u.record(ctx, store.IssuanceAnswer{
 			Source: "send", RequestID: f.Provider.RequestID,

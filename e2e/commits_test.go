@@ -47,6 +47,7 @@ func alone(name string) testkit.CommitFilter {
 // writes is every write of the way from pay to rest.
 func everyWrite() []written {
 	lostConfirm := faults.Fault{Target: faults.Stripe, PathSuffix: "/confirm", Action: faults.Drop}
+	busy := faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.Status, Status: 429}
 	lostIssue := faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.LoseAnswer}
 	return []written{
 		{name: "claim", commit: in("OperationClaim", 1), want: done, kill: true},
@@ -61,6 +62,8 @@ func everyWrite() []written {
 		{name: "issued_lookup", commit: in("IssuanceInsert", 1), issuer: "labels", want: done, posts: 1},
 		{name: "issued_opaque", commit: in("IssuanceInsert", 1), issuer: "vouchers", want: done, posts: 1, kill: true},
 		{name: "parked", commit: in("ReviewOpen", 1), issuer: "vouchers", fault: lostIssue, want: parkedUnit(1), posts: 1},
+		{name: "not_done", commit: alone("OperationNotDone"), issuer: "vouchers", fault: busy, want: done, posts: 2},
+		{name: "claim_after_not_done", commit: alone("OperationClaimAgain"), issuer: "vouchers", fault: busy, want: parkedUnit(0), posts: 1},
 		{name: "fulfill", commit: in("IssuancesInternal", 1), want: done, posts: 1, kill: true},
 		{name: "declined", commit: in("ObservationKeep", 2), card: "pm_card_visa_chargeDeclined", want: declined},
 		{name: "closed", commit: in("ObservationKeep", 3), card: "pm_card_visa_chargeDeclined", want: declined},

@@ -193,6 +193,12 @@ func (s *Store) OperationClaimAgain(ctx context.Context, op order.OperationID, s
 	return err == nil, translate("claim operation again", err)
 }
 
+// OperationNotDone notes that the last of sends sends was answered with "not done": the same request may be sent again, also
+// to a side that guards nothing. It must not be called when an earlier send is in doubt.
+func (s *Store) OperationNotDone(ctx context.Context, op order.OperationID, sends int, code string) error {
+	return translate("note answer", s.q().OperationNotDone(ctx, sqlcgen.OperationNotDoneParams{Code: code, OperationID: string(op), Sends: int32(sends)}))
+}
+
 // Seen is one provider answer to keep, with the operation it answers (empty for a lookup).
 type Seen struct {
 	Attempt        order.AttemptID

@@ -95,10 +95,16 @@ unit AS (
     SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
     WHERE o.operation_id = sqlc.arg(operation_id) AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
     FOR SHARE OF u)
-UPDATE operations op SET sends = op.sends + 1, last_sent_at = now()
+UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
 WHERE op.operation_id = sqlc.arg(operation_id) AND op.sends = sqlc.arg(seen_sends) AND op.finished_at IS NULL
   AND (op.attempt_id IN (SELECT attempt.attempt_id FROM attempt) OR op.unit_id IN (SELECT unit.unit_id FROM unit))
 RETURNING *;
+
+-- name: OperationNotDone :exec
+-- The other side answered that it did not do what was asked, and nothing is in doubt from before: a code without an outcome.
+-- Sending again takes the code away in the same statement that claims it.
+UPDATE operations SET outcome_code = sqlc.arg(code)::text
+WHERE operation_id = sqlc.arg(operation_id) AND sends = sqlc.arg(sends) AND outcome = '';
 
 -- name: OperationQuiet :one
 -- By the database's clock, which wrote the time: a process whose clock runs ahead must not think that enough of it has passed.

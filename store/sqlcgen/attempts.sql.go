@@ -619,7 +619,7 @@ unit AS (
     SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
     WHERE o.operation_id = $1 AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
     FOR SHARE OF u)
-UPDATE operations op SET sends = op.sends + 1, last_sent_at = now()
+UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
 WHERE op.operation_id = $1 AND op.sends = $2 AND op.finished_at IS NULL
   AND (op.attempt_id IN (SELECT attempt.attempt_id FROM attempt) OR op.unit_id IN (SELECT unit.unit_id FROM unit))
 RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
@@ -709,6 +709,24 @@ func (q *Queries) OperationInsert(ctx context.Context, arg OperationInsertParams
 		arg.Fingerprint,
 		arg.Sends,
 	)
+	return err
+}
+
+const operationNotDone = `-- name: OperationNotDone :exec
+UPDATE operations SET outcome_code = $1::text
+WHERE operation_id = $2 AND sends = $3 AND outcome = ''
+`
+
+type OperationNotDoneParams struct {
+	Code        string
+	OperationID string
+	Sends       int32
+}
+
+// The other side answered that it did not do what was asked, and nothing is in doubt from before: a code without an outcome.
+// Sending again takes the code away in the same statement that claims it.
+func (q *Queries) OperationNotDone(ctx context.Context, arg OperationNotDoneParams) error {
+	_, err := q.db.Exec(ctx, operationNotDone, arg.Code, arg.OperationID, arg.Sends)
 	return err
 }
 
