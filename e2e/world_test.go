@@ -120,10 +120,23 @@ func newWorld(t *testing.T, opts ...option) *world {
 		w.temporal = s.Client
 		w.env["TEMPORAL_ADDRESS"], w.env["TEMPORAL_NAMESPACE"] = s.Address, s.Namespace
 	}
+	t.Cleanup(w.stopSchedules)
 	w.setup()
 	w.startStarter()
 	w.startWorker()
 	return w
+}
+
+// stopSchedules ends what would go on every second in the server that all worlds share, after the world's processes are gone:
+// twenty left behind slow everybody else down to time-outs.
+func (w *world) stopSchedules() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, id := range []string{order.ScheduleSweep, order.ScheduleRelay} {
+		if err := w.temporal.ScheduleClient().GetHandle(ctx, id).Delete(ctx); err != nil {
+			w.home.Logf("schedule %s stays behind: %v", id, err) // a private server may be gone already
+		}
+	}
 }
 
 func (w *world) openSandbox() {
