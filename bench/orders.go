@@ -99,11 +99,11 @@ func (l *lab) finish(ctx context.Context, b *book, out *outcome) error {
 	}
 	const sample = 20 // describing each would take longer than the run
 	for i := 0; i < len(b.orders); i += max(1, len(b.orders)/sample) {
-		d, err := l.temporal.DescribeWorkflowExecution(ctx, order.WorkflowID(b.orders[i].ID), "")
+		d, err := l.temporal.DescribeWorkflow(ctx, order.WorkflowID(b.orders[i].ID), "")
 		if err != nil {
 			return err
 		}
-		info := d.GetWorkflowExecutionInfo()
+		info := d.RawResponse.GetWorkflowExecutionInfo()
 		if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 			return fmt.Errorf("the workflow of order %s is %s, not completed", b.orders[i].ID, info.GetStatus())
 		}

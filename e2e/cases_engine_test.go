@@ -49,9 +49,9 @@ func (w *world) runs(workflowID string) []string {
 
 func (w *world) newestRun(workflowID string) string {
 	w.t.Helper()
-	d, err := w.temporal.DescribeWorkflowExecution(context.Background(), workflowID, "")
+	d, err := w.temporal.DescribeWorkflow(context.Background(), workflowID, "")
 	require.NoError(w.t, err)
-	return d.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	return d.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 }
 
 // shortHistories asserts that no run of an order's workflow comes near Temporal's limits, and returns how many runs there are.

@@ -40,6 +40,7 @@ func query(name string) string { return "-- name: " + name + " " }
 func in(name string, nth int) testkit.CommitFilter {
 	return testkit.CommitFilter{After: query(name), Nth: nth}
 }
+
 func alone(name string) testkit.CommitFilter {
 	return testkit.CommitFilter{After: query(name), Alone: true}
 }

@@ -223,6 +223,6 @@ func TestTemporalLosesEverything(t *testing.T) {
 
 // known reports that Temporal knows a workflow of the order.
 func (w *world) known(id string) bool {
-	_, err := w.temporal.DescribeWorkflowExecution(context.Background(), order.WorkflowID(order.ID(id)), "")
+	_, err := w.temporal.DescribeWorkflow(context.Background(), order.WorkflowID(order.ID(id)), "")
 	return err == nil
 }

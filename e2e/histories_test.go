@@ -213,11 +213,11 @@ func (w *world) unknownUnits(id func(order.ID) string) {
 
 // waitsFor reads the order's search attribute: the last thing a run does before it waits.
 func (w *world) waitsFor(o, status string) bool {
-	d, err := w.temporal.DescribeWorkflowExecution(context.Background(), order.WorkflowID(order.ID(o)), "")
+	d, err := w.temporal.DescribeWorkflow(context.Background(), order.WorkflowID(order.ID(o)), "")
 	if err != nil {
 		return false
 	}
-	p := d.GetWorkflowExecutionInfo().GetSearchAttributes().GetIndexedFields()[order.AttributeOrderStatus]
+	p := d.RawResponse.GetWorkflowExecutionInfo().GetSearchAttributes().GetIndexedFields()[order.AttributeOrderStatus]
 	return string(p.GetData()) == `"`+status+`"`
 }
 
@@ -233,8 +233,8 @@ func (w *world) slowDelivery(id func(order.ID) string) {
 }
 
 func (w *world) over(o string) bool {
-	d, err := w.temporal.DescribeWorkflowExecution(context.Background(), order.WorkflowID(order.ID(o)), "")
-	return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	d, err := w.temporal.DescribeWorkflow(context.Background(), order.WorkflowID(order.ID(o)), "")
+	return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 }
 
 // background replays one run of each scheduled workflow.

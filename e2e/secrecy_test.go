@@ -204,9 +204,9 @@ func (s *spill) search(secrets, customer map[string]string) {
 		require.NoError(w.t, err)
 		id := h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
 		places[fmt.Sprintf("history %d of %s", i, id)] = string(b)
-		d, err := w.temporal.DescribeWorkflowExecution(context.Background(), id, "")
+		d, err := w.temporal.DescribeWorkflow(context.Background(), id, "")
 		require.NoError(w.t, err)
-		b, err = proto.Marshal(d) // memo, search attributes, pending steps and their last failures
+		b, err = proto.Marshal(d.RawResponse) // memo, search attributes, pending steps and their last failures
 		require.NoError(w.t, err)
 		places["description of "+id] = string(b)
 	}

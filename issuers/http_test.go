@@ -248,8 +248,10 @@ func TestFaultsCarryNoSecretAndNoInput(t *testing.T) {
 	far := newFarSide(t, kinds["idempotent"])
 	issuer := far.issuer(t, nil)
 	for _, trouble := range []issuertest.Trouble{
-		{Cut: true}, {Status: 500, Body: `{"code":"mArKeR in words"}`},
-		{Status: 503, Header: map[string]string{"X-Request-Id": "mArKeR and\tmore"}}, {Status: 200, Body: "mArKeR"},
+		{Cut: true},
+		{Status: 500, Body: `{"code":"mArKeR in words"}`},
+		{Status: 503, Header: map[string]string{"X-Request-Id": "mArKeR and\tmore"}},
+		{Status: 200, Body: "mArKeR"},
 	} {
 		far.arm(issuertest.OnIssue, trouble)
 		_, err := issuer.Issue(t.Context(), "op_1", []byte(`{"operation_id":"op_1","sku":"mArKeR"}`))

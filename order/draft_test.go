@@ -150,9 +150,16 @@ func TestUnitIDsAreStableAndTellNothing(t *testing.T) {
 	require.Equal(t, UnitID("unit_8TGZE16HYTGGQHJB9F0RYBFK7V"), k.ID(), "a changed derivation would plan the units of live orders twice")
 	seen := map[UnitID]UnitKey{k.ID(): k}
 	for _, x := range []UnitKey{
-		{"SHOP-ORDER-0043", 1, 1, ActionIssue, 1}, {"SHOP-ORDER-0042", 2, 1, ActionIssue, 1}, {"SHOP-ORDER-0042", 1, 2, ActionIssue, 1},
-		{"SHOP-ORDER-0042", 1, 1, ActionGrant, 1}, {"SHOP-ORDER-0042", 1, 1, ActionIssue, 2},
-		{`a"/1`, 1, 1, ActionIssue, 1}, {`a`, 11, 1, ActionIssue, 1}, {"a", 1, 11, ActionIssue, 1}, {"a/1", 1, 1, ActionIssue, 1}, {"a", 1, 1, ActionIssue, 1},
+		{"SHOP-ORDER-0043", 1, 1, ActionIssue, 1},
+		{"SHOP-ORDER-0042", 2, 1, ActionIssue, 1},
+		{"SHOP-ORDER-0042", 1, 2, ActionIssue, 1},
+		{"SHOP-ORDER-0042", 1, 1, ActionGrant, 1},
+		{"SHOP-ORDER-0042", 1, 1, ActionIssue, 2},
+		{`a"/1`, 1, 1, ActionIssue, 1},
+		{`a`, 11, 1, ActionIssue, 1},
+		{"a", 1, 11, ActionIssue, 1},
+		{"a/1", 1, 1, ActionIssue, 1},
+		{"a", 1, 1, ActionIssue, 1},
 	} {
 		id := x.ID()
 		require.NotContains(t, seen, id, "%+v and %+v share an id", x, seen[id])

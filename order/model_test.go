@@ -52,8 +52,10 @@ type logged struct {
 }
 
 func newModel(t *rapid.T) *model {
-	return &model{order: OrderFacts{Status: OrderOpen, Version: 1}, issued: map[OperationID]bool{}, recorded: map[string]int64{},
-		events: map[EventType]int{}, log: []logged{{Transition{SubjectOrder, "", OrderOpen}, 0}}, quantity: rapid.IntRange(1, 3).Draw(t, "quantity")}
+	return &model{
+		order: OrderFacts{Status: OrderOpen, Version: 1}, issued: map[OperationID]bool{}, recorded: map[string]int64{},
+		events: map[EventType]int{}, log: []logged{{Transition{SubjectOrder, "", OrderOpen}, 0}}, quantity: rapid.IntRange(1, 3).Draw(t, "quantity"),
+	}
 }
 
 func (m *model) facts(attempt, unit int) Facts {
@@ -182,8 +184,10 @@ func (m *model) openAttempt(t *rapid.T) {
 	f := m.facts(i, -1)
 	if c := Apply(f, Trigger{Kind: AttemptOpened}); c.Verdict == Applied {
 		n := len(m.attempts) + 1
-		m.attempts = append(m.attempts, &modelAttempt{AttemptFacts: AttemptFacts{ID: AttemptID(rune('a' + n)), Status: AttemptCreated, Version: 1,
-			Account: walkAccount, MerchantReference: "OF" + string(rune('a'+n)), ProviderPaymentID: "pi_" + string(rune('a'+n)), Amount: money.Amount{Minor: 1200, Currency: "JPY"}}})
+		m.attempts = append(m.attempts, &modelAttempt{AttemptFacts: AttemptFacts{
+			ID: AttemptID(rune('a' + n)), Status: AttemptCreated, Version: 1,
+			Account: walkAccount, MerchantReference: "OF" + string(rune('a'+n)), ProviderPaymentID: "pi_" + string(rune('a'+n)), Amount: money.Amount{Minor: 1200, Currency: "JPY"},
+		}})
 		m.log = append(m.log, logged{Transition{SubjectAttempt, "", AttemptCreated}, len(m.attempts) - 1})
 	}
 }
@@ -208,8 +212,10 @@ func (m *model) capture(t *rapid.T) {
 }
 
 func (m *model) truth(a *modelAttempt) PaymentSeen {
-	return PaymentSeen{Outcome: Untouched, Account: a.Account, ProviderPaymentID: a.ProviderPaymentID, MerchantReference: a.MerchantReference, Currency: "JPY",
-		AmountMinor: 1200, CapturedMinor: a.captured, ReadVersion: a.Version}
+	return PaymentSeen{
+		Outcome: Untouched, Account: a.Account, ProviderPaymentID: a.ProviderPaymentID, MerchantReference: a.MerchantReference, Currency: "JPY",
+		AmountMinor: 1200, CapturedMinor: a.captured, ReadVersion: a.Version,
+	}
 }
 
 // settle has everything looked up freshly: all money at the provider is then recorded, and pays or is shown to a person.

@@ -93,12 +93,11 @@ func walkUnits() []*UnitFacts {
 	return out
 }
 
-// fewUnits stands in where a unit must not matter.
-func fewUnits() []*UnitFacts { return walkUnits()[:2] }
-
 func goodPayment(o Outcome) PaymentSeen {
-	return PaymentSeen{Outcome: o, Account: walkAccount, ProviderPaymentID: "pi_1", MerchantReference: "OF1", Currency: "JPY",
-		AmountMinor: 1200, CapturedMinor: 1200, ReadVersion: 4}
+	return PaymentSeen{
+		Outcome: o, Account: walkAccount, ProviderPaymentID: "pi_1", MerchantReference: "OF1", Currency: "JPY",
+		AmountMinor: 1200, CapturedMinor: 1200, ReadVersion: 4,
+	}
 }
 
 // wrongs is the binding with one field wrong each.

@@ -72,7 +72,8 @@ func setup(t *testing.T) *bundle {
 // run calls a command and returns what it wrote.
 func (b *bundle) run(command interface {
 	Run(context.Context, *streams) error
-}) (string, error) {
+},
+) (string, error) {
 	var out, errs bytes.Buffer
 	err := command.Run(b.t.Context(), &streams{out: &out, err: &errs, environ: b.environ})
 	return out.String() + errs.String(), err

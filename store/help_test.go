@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -140,7 +139,8 @@ func (e *env) open(d order.Draft, key string) sqlcgen.PaymentAttempt {
 func answer(a sqlcgen.PaymentAttempt, o order.Outcome) Seen {
 	s := Seen{Attempt: idOf(a), Order: order.ID(a.OrderID), Source: "lookup", Payment: order.PaymentSeen{
 		Outcome: o, Account: order.Account{Gateway: a.Gateway, Name: a.Account, Environment: a.Environment}, ProviderPaymentID: "pi_" + a.AttemptID,
-		MerchantReference: a.MerchantReference, Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version}}
+		MerchantReference: a.MerchantReference, Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version,
+	}}
 	if o == order.Succeeded {
 		s.Payment.CapturedMinor = a.AmountMinor
 	}
@@ -235,8 +235,10 @@ func (e *env) review(subject string) sqlcgen.Review {
 }
 
 func decision(r sqlcgen.Review, k order.DecisionKind) order.Decision {
-	return order.Decision{ReviewID: order.ReviewID(r.ReviewID), ReviewVersion: r.Version, Decision: k, Actor: "ann", Reason: "looked it up",
-		Evidence: order.Evidence{Reference: "iss_77", Proof: "ticket 4711"}}
+	return order.Decision{
+		ReviewID: order.ReviewID(r.ReviewID), ReviewVersion: r.Version, Decision: k, Actor: "ann", Reason: "looked it up",
+		Evidence: order.Evidence{Reference: "iss_77", Proof: "ticket 4711"},
+	}
 }
 
 func (e *env) decide(d order.Decision) order.DecisionResult {
@@ -309,12 +311,4 @@ func (e *env) waitBlocked(n int64) {
 		err := e.owner.QueryRow(e.ctx(), "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'", e.db.Name).Scan(&got)
 		return err == nil && got >= n
 	}, 10*time.Second, 5*time.Millisecond, "nobody waits for the lock")
-}
-
-func sqlList(words []order.Status) string {
-	var out []string
-	for _, w := range words {
-		out = append(out, "'"+string(w)+"'")
-	}
-	return strings.Join(out, ", ")
 }

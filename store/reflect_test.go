@@ -32,8 +32,10 @@ func (e *env) effects() map[string]int64 {
 	return m
 }
 
-var nothing = map[string]int64{"paid": 0, "succeeded": 0, "payments": 0, "units": 0, "events": 0, "deliveries": 0, "log": 0, "reflected": 0, "work": 0}
-var whole = map[string]int64{"paid": 1, "succeeded": 1, "payments": 1, "units": 3, "events": 1, "deliveries": 2, "log": 5, "reflected": 1, "work": 1}
+var (
+	nothing = map[string]int64{"paid": 0, "succeeded": 0, "payments": 0, "units": 0, "events": 0, "deliveries": 0, "log": 0, "reflected": 0, "work": 0}
+	whole   = map[string]int64{"paid": 1, "succeeded": 1, "payments": 1, "units": 3, "events": 1, "deliveries": 2, "log": 5, "reflected": 1, "work": 1}
+)
 
 // raise makes the next n writes on a table fail with an SQLSTATE. A sequence counts them: it does not roll back.
 func (e *env) raise(table, on, sqlstate string, n int) {
@@ -46,8 +48,13 @@ func (e *env) raise(table, on, sqlstate string, n int) {
 func TestReflectIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	for _, at := range []struct{ table, on string }{
-		{"orders", "UPDATE"}, {"payment_attempts", "UPDATE"}, {"payments", "INSERT"}, {"fulfillment_units", "INSERT"},
-		{"outbox_events", "INSERT"}, {"event_deliveries", "INSERT"}, {"transitions", "INSERT"},
+		{"orders", "UPDATE"},
+		{"payment_attempts", "UPDATE"},
+		{"payments", "INSERT"},
+		{"fulfillment_units", "INSERT"},
+		{"outbox_events", "INSERT"},
+		{"event_deliveries", "INSERT"},
+		{"transitions", "INSERT"},
 	} {
 		t.Run(at.table, func(t *testing.T) {
 			t.Parallel()

@@ -135,8 +135,10 @@ func TestIssuanceRecord(t *testing.T) {
 		e.pay(e.place("o", issueLine(2)))
 		for i, u := range e.unitIDs("o") {
 			require.True(t, e.claimUnit(u, "o", 1))
-			_, _, err := e.s.IssuanceRecord(e.ctx(), IssuanceAnswer{Unit: u, Order: "o", Source: "send", IssuerIssuance: "same",
-				Seen: order.IssuanceSeen{Outcome: order.Issued, OperationID: order.IssueOperation(u, 1)}})
+			_, _, err := e.s.IssuanceRecord(e.ctx(), IssuanceAnswer{
+				Unit: u, Order: "o", Source: "send", IssuerIssuance: "same",
+				Seen: order.IssuanceSeen{Outcome: order.Issued, OperationID: order.IssueOperation(u, 1)},
+			})
 			if i == 1 {
 				requireWhy(t, err, fault.ConstraintViolated, "issuances_issuer_id_unique")
 				require.Equal(t, string(order.UnitIssuing), e.unit(u).Status)

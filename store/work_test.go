@@ -143,7 +143,7 @@ func TestWorkSurvivesPanicsAndCancellation(t *testing.T) {
 		"BeforeAnything": func(context.Context, *work) error { panic("x") },
 		"AfterARead":     func(ctx context.Context, w *work) error { read(ctx, w); panic("x") },
 		"WithRowsOpen": func(ctx context.Context, w *work) error {
-			_, _ = (reads{w}).Query(ctx, "SELECT generate_series(1, 100000)")
+			_, _ = (reads{w}).Query(ctx, "SELECT generate_series(1, 100000)") //nolint:sqlclosecheck // left open: that is the test
 			panic("x")
 		},
 		"WriteThatReturnsRows": func(ctx context.Context, w *work) error {
@@ -182,9 +182,17 @@ func TestWorkRunsAgainOnContentionOnly(t *testing.T) {
 		state string
 		tries int
 		code  fault.Code
-	}{{"40P01", 3, fault.DatabaseContention}, {"40001", 3, fault.DatabaseContention}, {"55P03", 3, fault.DatabaseContention},
-		{"23505", 1, fault.ConstraintViolated}, {"57014", 1, fault.DatabaseUnavailable}, {"53300", 1, fault.DatabaseUnavailable},
-		{"08006", 1, fault.DatabaseUnavailable}, {"25P03", 1, fault.DatabaseUnavailable}, {"XX000", 1, fault.InternalError}} {
+	}{
+		{"40P01", 3, fault.DatabaseContention},
+		{"40001", 3, fault.DatabaseContention},
+		{"55P03", 3, fault.DatabaseContention},
+		{"23505", 1, fault.ConstraintViolated},
+		{"57014", 1, fault.DatabaseUnavailable},
+		{"53300", 1, fault.DatabaseUnavailable},
+		{"08006", 1, fault.DatabaseUnavailable},
+		{"25P03", 1, fault.DatabaseUnavailable},
+		{"XX000", 1, fault.InternalError},
+	} {
 		tries := 0
 		err := e.s.inTx(e.ctx(), "x", func(ctx context.Context, w *work) error {
 			tries++

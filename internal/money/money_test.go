@@ -123,9 +123,18 @@ func TestDecimal(t *testing.T) {
 		code  money.Currency
 		want  string
 	}{
-		{80, "JPY", "80"}, {0, "JPY", "0"}, {-80, "KRW", "-80"}, {8050, "THB", "80.50"}, {5, "USD", "0.05"}, {-5, "USD", "-0.05"},
-		{0, "USD", "0.00"}, {1230, "KWD", "1.230"}, {7, "KWD", "0.007"}, {math.MinInt64, "USD", "-92233720368547758.08"},
-		{math.MaxInt64, "KWD", "9223372036854775.807"}, {42, "???", "42(minor)"},
+		{80, "JPY", "80"},
+		{0, "JPY", "0"},
+		{-80, "KRW", "-80"},
+		{8050, "THB", "80.50"},
+		{5, "USD", "0.05"},
+		{-5, "USD", "-0.05"},
+		{0, "USD", "0.00"},
+		{1230, "KWD", "1.230"},
+		{7, "KWD", "0.007"},
+		{math.MinInt64, "USD", "-92233720368547758.08"},
+		{math.MaxInt64, "KWD", "9223372036854775.807"},
+		{42, "???", "42(minor)"},
 	} {
 		if got := (money.Amount{Minor: tc.minor, Currency: tc.code}).Decimal(); got != tc.want {
 			t.Errorf("%d %s: %s, want %s", tc.minor, tc.code, got, tc.want)

@@ -127,7 +127,7 @@ func refuseKey(w http.ResponseWriter, _ *http.Request, why idempotency.Refusal, 
 	}[why]
 	p := problem(name, "")
 	if after > 0 {
-		p.after(after)
+		p = p.after(after)
 	}
 	p.write(w)
 }

@@ -308,9 +308,19 @@ func TestEverythingElseIsAProblem(t *testing.T) {
 		status       int
 		allow        string
 	}{
-		{"GET", "/", 404, ""}, {"GET", "/v1", 404, ""}, {"GET", "/v1/nothing", 404, ""}, {"GET", "/v1/orders/a/b", 404, ""}, {"GET", "/docs", 404, ""},
-		{"GET", "/v1//orders", 404, ""}, {"GET", "/v1/orders/../orders", 404, ""}, {"GET", "/v1/orders/", 404, ""}, {"GET", "/healthz", 404, ""},
-		{"DELETE", "/v1/orders/a", 405, "GET, HEAD"}, {"GET", "/v1/orders", 405, "POST"}, {"POST", "/v1/stock/a", 405, "PUT"}, {"PATCH", "/openapi.json", 405, "GET, HEAD"},
+		{"GET", "/", 404, ""},
+		{"GET", "/v1", 404, ""},
+		{"GET", "/v1/nothing", 404, ""},
+		{"GET", "/v1/orders/a/b", 404, ""},
+		{"GET", "/docs", 404, ""},
+		{"GET", "/v1//orders", 404, ""},
+		{"GET", "/v1/orders/../orders", 404, ""},
+		{"GET", "/v1/orders/", 404, ""},
+		{"GET", "/healthz", 404, ""},
+		{"DELETE", "/v1/orders/a", 405, "GET, HEAD"},
+		{"GET", "/v1/orders", 405, "POST"},
+		{"POST", "/v1/stock/a", 405, "PUT"},
+		{"PATCH", "/openapi.json", 405, "GET, HEAD"},
 	} {
 		t.Run(c.method+c.path, func(t *testing.T) {
 			a := b.call(c.method, c.path, nil)
