@@ -167,7 +167,7 @@ func TestADecisionIsStoredAndItsAnswerLost(t *testing.T) {
 	w, proxy := throughLosses(t)
 	w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", Times: 1, Action: faults.LoseAnswer})
 	w.place("decided", issued("vouchers", "v", 1, 300))
-	require.Equal(t, 201, w.pay("decided", "k").Status)
+	w.buy("decided", "k")
 	review := w.awaitReview("decided", order.ReviewIssuanceUnknown)
 	text := w.pasted("decided", review)[order.DecideConfirmProvided]
 	loss := proxy.LoseCommitAnswer(in("DecisionInsert", 1))
@@ -214,7 +214,7 @@ func (w *world) updateWhileResting(proxy *testkit.TCPProxy, id string) bool {
 		Args: []any{order.Decision{ReviewID: "rev_none", Decision: order.DecideRequeryPayment, Actor: "ann", Reason: "a guess"}},
 	})
 	a := <-paid
-	assert.Equal(w.t, 201, a.Status, "%s", a.Raw)
+	assert.Contains(w.t, []int{201, 202}, a.Status, "%s", a.Raw)
 	var over *serviceerror.NotFound
 	met := !errors.As(err, &over)
 	if met {

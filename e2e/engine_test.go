@@ -115,7 +115,7 @@ func TestAResetRunDoesNothingTwice(t *testing.T) {
 	w := newWorld(t, with("STRIPE_TIMEOUT", "10s"), with("ORDERFLOW_STEP_TIMEOUT", "15s"))
 	for _, id := range []string{"reset-first", "reset-middle"} {
 		w.place(id, grant("g", 2, 500), issued("tickets", "t", 2, 100), issued("vouchers", "v", 1, 100))
-		require.Equal(t, 201, w.pay(id, "pay-"+id).Status)
+		w.buy(id, "pay-"+id)
 		w.awaitStatus(id, "completed")
 		w.settled(id)
 		w.await("the run is over", func() bool { return w.over(id) })
@@ -174,7 +174,7 @@ func TestTemporalLosesEverything(t *testing.T) {
 	server := testkit.PrivateTemporal(t, false)
 	w := newWorld(t, onServer(server), with("STRIPE_TIMEOUT", "20s"), with("ORDERFLOW_STEP_TIMEOUT", "30s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "15s"))
 	w.place("lost-completed", grant("g", 1, 500), issued("tickets", "t", 1, 100))
-	require.Equal(t, 201, w.pay("lost-completed", "k").Status)
+	w.buy("lost-completed", "k")
 	w.awaitStatus("lost-completed", "completed")
 	w.settled("lost-completed")
 	parked := w.parkAll(faults.LoseAnswer, "lost-parked")["lost-parked"]
