@@ -65,7 +65,7 @@ func TestAnOpaqueIssuerIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	server := testkit.TemporalWithUI(t)
 	w := newWorld(t, onServer(server), with("ORDERFLOW_LONGEST_RETRY_INTERVAL", longestRetry.String()), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "500ms"),
-		with("ORDERFLOW_REVIEW_CHECK_EVERY", "100ms"), with("ORDERFLOW_SWEEP_PERIOD", "500ms"))
+		with("ORDERFLOW_REVIEW_CHECK_EVERY", "100ms"), with("ORDERFLOW_SWEEP_AGAIN", "100ms"), with("ORDERFLOW_SWEEP_PERIOD", "500ms"))
 	ids := []string{"by/update 日本", "by/signal é", "by/command", "again"}
 	reviews := w.parkAll(faults.LoseAnswer, ids[:3]...)
 	reviews[ids[3]] = w.parkAll(faults.Drop, ids[3])[ids[3]]
@@ -234,27 +234,38 @@ func TestTwoDecisionsAtOnce(t *testing.T) {
 		bob.Actor, bob.Evidence.Reference = "bob", "V-0815"
 		results := make(chan order.DecisionResult, 2)
 		for _, d := range []order.Decision{ann, bob} {
-			go func() {
-				var res order.DecisionResult
-				h, err := w.temporal.UpdateWorkflow(context.Background(), client.UpdateWorkflowOptions{
-					WorkflowID: order.WorkflowID(order.ID(id)), UpdateName: order.UpdateResolveReview, WaitForStage: client.WorkflowUpdateStageCompleted, Args: []any{d},
-				})
-				if err == nil {
-					err = h.Get(context.Background(), &res)
-				}
-				var over *serviceerror.NotFound
-				if !errors.As(err, &over) { // the run had ended before it took the decision, and says so
-					assert.NoError(t, err)
-				}
-				results <- res
-			}()
+			go func() { results <- w.decideInTemporal(id, d) }()
 		}
 		one, two := <-results, <-results
-		assert.NotEqual(t, one.Verdict == order.Applied, two.Verdict == order.Applied, "%+v %+v", one, two)
+		// Who was taken back and insisted may find the run over; then the review's row says who won.
+		assert.False(t, one.Verdict == order.Applied && two.Verdict == order.Applied, "%+v %+v", one, two)
 		w.awaitStatus(id, "completed")
 		w.settled(id)
 		assert.Equal(t, 1, w.number("SELECT count(*) FROM review_decisions WHERE order_id = $1", id))
 		assert.Len(t, w.issuedFor(id), 1)
 	}
 	w.booksAgree()
+}
+
+// decideInTemporal sends a decision and insists, as a person does who is told to try again: the same decision again is one
+// effect and the same answer. A run that has ended takes none, and says so.
+func (w *world) decideInTemporal(id string, d order.Decision) (res order.DecisionResult) {
+	for range 10 {
+		h, err := w.temporal.UpdateWorkflow(context.Background(), client.UpdateWorkflowOptions{
+			WorkflowID: order.WorkflowID(order.ID(id)), UpdateName: order.UpdateResolveReview, WaitForStage: client.WorkflowUpdateStageCompleted, Args: []any{d},
+		})
+		if err == nil {
+			err = h.Get(context.Background(), &res)
+		}
+		var takenBack *serviceerror.WorkflowNotReady
+		if errors.As(err, &takenBack) { // more came while the run was about to end
+			continue
+		}
+		var over *serviceerror.NotFound
+		if !errors.As(err, &over) {
+			assert.NoError(w.t, err)
+		}
+		return res
+	}
+	return res
 }

@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	mrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -187,11 +188,20 @@ func (w *world) environment() map[string]string {
 	}
 }
 
+// freeAddr is an address to listen on a little later. It is below the ports that the system hands out by itself, to
+// connections and to listeners on port 0: one of those could take it first.
 func freeAddr(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+mrand.IntN(12000)))
+		if err != nil {
+			continue
+		}
+		defer func() { _ = l.Close() }()
+		return l.Addr().String()
+	}
+	t.Fatal("no free port")
+	return ""
 }
 
 // process is one program under test.

@@ -72,7 +72,10 @@ func (e *Engine) Submit(ctx context.Context, id order.ID, attempt order.AttemptI
 		return h.Get(ctx, &out)
 	}
 	err := try()
-	if e.forgotAttributes(err) || closing(err) {
+	for range 2 {
+		if !e.forgotAttributes(err) && !closing(err) {
+			break
+		}
 		err = try()
 	}
 	return err
@@ -99,10 +102,12 @@ func (e *Engine) forgotAttributes(err error) bool {
 	return errors.As(err, &invalid) && e.attributes.CompareAndSwap(true, false)
 }
 
-// closing: the run ended between finding it and updating it. The next try starts a new one.
+// closing: the run ended between finding it and updating it, or the server took back the task in which the run was about to
+// end, because more had come. The next try finds the run, or starts a new one.
 func closing(err error) bool {
 	var gone *serviceerror.NotFound
-	return errors.As(err, &gone)
+	var takenBack *serviceerror.WorkflowNotReady
+	return errors.As(err, &gone) || errors.As(err, &takenBack)
 }
 
 // Ready says whether Temporal answers.
