@@ -178,7 +178,7 @@ func TestPC57_TwoTriesOverlap(t *testing.T) {
 // seconds to answer. Whoever held a connection over the call would stop everybody else for as long.
 func TestPC60_ASlowProviderHoldsNoConnection(t *testing.T) {
 	t.Parallel()
-	const orders, latency = 120, 3 * time.Second
+	const orders, latency = 100, 5 * time.Second
 	w := newWorld(t, with("ORDERFLOW_DATABASE_POOL", "5"), with("STRIPE_TIMEOUT", "30s"), with("ORDERFLOW_STEP_TIMEOUT", "60s"),
 		with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "60s"), with("ORDERFLOW_DEAD_WORKER_AFTER", "20s"))
 	ids := numbered("pc60-%d", orders)

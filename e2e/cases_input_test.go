@@ -73,9 +73,7 @@ func (w *world) pc32() {
 		require.Zero(w.t, code, "%+v: %s", exact, said)
 		assert.Equal(w.t, exact.unit, w.number("SELECT unit_amount_minor FROM order_lines WHERE order_id = $1", id))
 		assert.Equal(w.t, exact.total, w.number("SELECT total_minor FROM orders WHERE order_id = $1", id))
-		a := w.pay(id, id+"-k")
-		require.Equal(w.t, 201, a.Status, "%s", a.Raw)
-		w.settled(id)
+		w.paid(id, id+"-k")
 		made := w.writes(id, "/v1/payment_intents")
 		require.Len(w.t, made, 1)
 		assert.Contains(w.t, made[0].Body, fmt.Sprintf("amount=%d&currency=%s", exact.total, strings.ToLower(exact.currency)), "minor units on the wire")
@@ -102,9 +100,7 @@ func (w *world) pc49() {
 	body["buyer_ref"] = buyer
 	a := w.call("POST", "/v1/orders", "pc49", body)
 	require.Equal(w.t, 201, a.Status, "%s", a.Raw)
-	require.Equal(w.t, 201, w.pay(id, "pc49-k").Status)
-	w.awaitStatus(id, "completed")
-	w.settled(id)
+	w.paid(id, "pc49-k")
 	shown := w.call("GET", path(id), "", nil)
 	assert.Equal(w.t, id, shown.at("id"))
 	assert.Equal(w.t, buyer, shown.at("buyer_ref"))
@@ -147,10 +143,7 @@ func (w *world) idsEverywhere() {
 	} {
 		placed := w.call("POST", "/v1/orders", fmt.Sprintf("ids-place-%d", i), orderBody(id, "JPY", grant("g", 1, 100)))
 		require.Equal(w.t, 201, placed.Status, "%q: %s", id, placed.Raw)
-		a := w.pay(id, fmt.Sprintf("ids-%d", i))
-		require.Equal(w.t, 201, a.Status, "%q: %s", id, a.Raw)
-		w.awaitStatus(id, "completed")
-		w.settled(id)
+		a := w.paid(id, fmt.Sprintf("ids-%d", i))
 		assert.Equal(w.t, id, w.call("GET", a.Header.Get("Location"), "", nil).at("id"), "the Location leads to the order")
 		assert.Equal(w.t, id, w.call("GET", path(id), "", nil).at("id"))
 		text, errs, code := w.starterCommand(nil, "explain", "--json", "--", id)
@@ -294,9 +287,7 @@ func (w *world) badPayments() {
 	w.execute("UPDATE orders SET expires_at = now() - interval '1 minute' WHERE order_id = 'bad-expired'")
 	w.awaitStatus("bad-expired", "expired")
 	w.place("bad-paid", grant("g", 1, 500))
-	require.Equal(w.t, 201, w.pay("bad-paid", "bad-paid-k").Status)
-	w.awaitStatus("bad-paid", "completed")
-	w.settled("bad-paid")
+	w.paid("bad-paid", "bad-paid-k")
 	pay := func(kind, token string) map[string]any {
 		return map[string]any{"gateway": "stripe", "method": map[string]any{"type": kind, "token": token}}
 	}

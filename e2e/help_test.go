@@ -272,6 +272,16 @@ func oneOf(t *testing.T, a answer, statuses ...int) {
 	assert.Contains(t, statuses, a.Status, "%s", a.Raw)
 }
 
+// paid pays an order to its end. That the first answer is 202 on a slow machine is within the contract.
+func (w *world) paid(id, key string) answer {
+	w.t.Helper()
+	a := w.pay(id, key)
+	oneOf(w.t, a, http.StatusCreated, http.StatusAccepted)
+	w.awaitStatus(id, "completed")
+	w.settled(id)
+	return a
+}
+
 // numbered makes n names.
 func numbered(format string, n int) []string {
 	out := make([]string, n)
