@@ -12,6 +12,7 @@ import (
 
 	"orderflow/internal/fault"
 	"orderflow/order"
+	"orderflow/store"
 )
 
 // Swept says what a sweep found.
@@ -32,13 +33,8 @@ func (a *Activities) Sweep(ctx context.Context) (Swept, error) {
 	if err != nil {
 		return out, Fail(ctx, err, Bounds{})
 	}
-	for _, o := range work {
-		if o.Fresh {
-			err = a.signal(ctx, o.Order, order.FactsChanged{Source: "sweep", Reference: "work"})
-		} else {
-			err = a.startRun(ctx, o.Order)
-		}
-		count(&out.Started, &out.Failed, err)
+	if err := a.wake(ctx, work, &out); err != nil {
+		return out, Fail(ctx, err, Bounds{})
 	}
 	due, err := a.d.Store.ChecksDue(ctx, s.Again, s.Max)
 	if err != nil {
@@ -56,6 +52,27 @@ func (a *Activities) Sweep(ctx context.Context) (Swept, error) {
 		count(&out.Expired, &out.Failed, err)
 	}
 	return out, nil
+}
+
+// wake tells runs of work they do not know, and notes it only afterwards: a run that rests is woken by nothing else, so telling
+// it twice is better than never.
+func (a *Activities) wake(ctx context.Context, work []store.OpenWork, out *Swept) error {
+	var told []store.OpenWork
+	for _, o := range work {
+		var err error
+		if o.Fresh {
+			err = a.signal(ctx, o.Order, order.FactsChanged{Source: "sweep", Reference: "work"})
+		} else {
+			err = a.startRun(ctx, o.Order)
+		}
+		if err == nil && o.Fresh {
+			told = append(told, o)
+		}
+		count(&out.Started, &out.Failed, err)
+	}
+	kctx, cancel := keeping(ctx)
+	defer cancel()
+	return a.d.Store.OrdersTold(kctx, told)
 }
 
 func count(good, bad *int, err error) {

@@ -124,6 +124,22 @@ func TestParkedDeliveryBlocksOnlyItsOwn(t *testing.T) {
 }
 
 // Many claimers at once: each delivery has one of them.
+// Events behind a parked one can not be sent. Were they the relay's work, a receiver that is gone for good would fill every round.
+func TestBlockedDeliveriesAreNotTheRelaysWork(t *testing.T) {
+	t.Parallel()
+	e := setup(t, "mail")
+	for _, id := range []order.ID{"gone-1", "gone-2", "well"} {
+		e.pay(e.place(id, grantLine(1)))
+		_, err := e.s.FulfillInternal(e.ctx(), id, 10)
+		require.NoError(t, err)
+	}
+	e.exec("UPDATE event_deliveries SET status = 'parked' WHERE order_id LIKE 'gone-%' AND seq = 1")
+	e.exec("UPDATE event_deliveries SET next_try_at = now() - interval '1 hour' WHERE order_id LIKE 'gone-%'")
+	due, err := e.s.DeliveriesDue(e.ctx(), 0, 2)
+	require.NoError(t, err)
+	require.Equal(t, []order.ID{"well"}, due)
+}
+
 func TestLeaseKeepsClaimersApart(t *testing.T) {
 	t.Parallel()
 	e := setup(t, "mail", "warehouse")

@@ -290,8 +290,11 @@ func TestRule08_NothingRestsWithWorkLeft(t *testing.T) {
 		require.NoError(t, err)
 		return ids
 	}
-	require.Equal(t, []OpenWork{{Order: "o", Fresh: true}}, due(), "only unfinished work")
-	require.Equal(t, []OpenWork{{Order: "o"}}, due(), "its run was told")
+	fresh := []OpenWork{{Order: "o", Fresh: true, Seq: snap.WorkSeq + 1}}
+	require.Equal(t, fresh, due(), "only unfinished work")
+	require.Equal(t, fresh, due(), "a sweep that died before it told the run leaves the work to be told")
+	require.NoError(t, e.s.OrdersTold(e.ctx(), fresh))
+	require.Equal(t, []OpenWork{{Order: "o", Seq: snap.WorkSeq + 1}}, due(), "its run was told")
 	ids, err := e.s.OrdersWithWork(e.ctx(), time.Second, time.Minute, 10)
 	require.NoError(t, err)
 	require.Empty(t, ids, "looked at a moment ago")

@@ -12,6 +12,7 @@ import (
 type OpenWork struct {
 	Order order.ID
 	Fresh bool // its run was not told of this work yet
+	Seq   int64
 }
 
 // OrdersWithWork names orders whose work is not done and has not moved for minAge, and puts their next look off by again, and
@@ -20,9 +21,21 @@ func (s *Store) OrdersWithWork(ctx context.Context, minAge, again time.Duration,
 	rows, err := s.q().OrdersWithWork(ctx, sqlcgen.OrdersWithWorkParams{AgainAfter: again, MinAge: minAge, MaxRows: int32(max)})
 	out := make([]OpenWork, len(rows))
 	for i, r := range rows {
-		out[i] = OpenWork{Order: order.ID(r.OrderID), Fresh: r.Fresh}
+		out[i] = OpenWork{Order: order.ID(r.OrderID), Fresh: r.Fresh, Seq: r.WorkSeq}
 	}
 	return out, translate("list orders with work", err)
+}
+
+// OrdersTold notes which work runs were told of. Until then it stays fresh.
+func (s *Store) OrdersTold(ctx context.Context, told []OpenWork) error {
+	if len(told) == 0 {
+		return nil
+	}
+	ids, seqs := make([]string, len(told)), make([]int64, len(told))
+	for i, o := range told {
+		ids[i], seqs[i] = string(o.Order), o.Seq
+	}
+	return translate("note what was told", s.q().OrdersTold(ctx, ids, seqs))
 }
 
 // OrdersLapsed names open orders whose time is over and that hold no unclosed attempt.

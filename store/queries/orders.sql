@@ -53,14 +53,20 @@ UPDATE orders SET done_seq = sqlc.arg(seen) WHERE order_id = sqlc.arg(order_id) 
 
 -- name: OrdersWithWork :many
 -- The sweep: unfinished work older than a minimum age. Fresh work is told to the run; work it was told about before only has
--- its run started where that is gone, and is looked at ever more rarely.
-UPDATE orders SET swept_seq = orders.work_seq, sweeps = CASE WHEN s.fresh THEN 1 ELSE orders.sweeps + 1 END,
+-- its run started where that is gone, and is looked at ever more rarely. It stays fresh until OrdersTold says that it was told:
+-- a sweep that dies in between must not leave a resting run asleep.
+UPDATE orders SET sweeps = CASE WHEN s.fresh THEN 1 ELSE orders.sweeps + 1 END,
        work_at = now() + sqlc.arg(again_after)::interval * CASE WHEN s.fresh THEN 1 ELSE least(8, orders.sweeps) END
 FROM (SELECT o.order_id, o.work_seq <> o.swept_seq AS fresh FROM orders o
       WHERE o.work_seq <> o.done_seq AND o.work_at < now() - sqlc.arg(min_age)::interval
       ORDER BY o.work_at LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED) s
 WHERE orders.order_id = s.order_id
-RETURNING orders.order_id, s.fresh::boolean AS fresh;
+RETURNING orders.order_id, s.fresh::boolean AS fresh, orders.work_seq;
+
+-- name: OrdersTold :exec
+UPDATE orders SET swept_seq = t.seq
+FROM (SELECT unnest(sqlc.arg(ids)::text[]) AS id, unnest(sqlc.arg(seqs)::bigint[]) AS seq) t
+WHERE orders.order_id = t.id AND orders.swept_seq < t.seq;
 
 -- name: OrdersLapsed :many
 SELECT o.order_id FROM orders o

@@ -45,8 +45,12 @@ WHERE event_id = sqlc.arg(event_id) AND receiver = sqlc.arg(receiver) AND status
 SELECT count(*) FROM event_deliveries WHERE order_id = $1 AND status = 'pending';
 
 -- name: DeliveriesDueOrders :many
+-- What waits behind an earlier event of its order and receiver is nobody's work yet: counted here, enough of it would fill every
+-- round of the relay and stop all other orders.
 SELECT DISTINCT order_id FROM (
     SELECT d.order_id FROM event_deliveries d WHERE d.status = 'pending' AND d.next_try_at < now() - sqlc.arg(min_age)::interval
+      AND NOT EXISTS (SELECT 1 FROM event_deliveries x WHERE x.order_id = d.order_id AND x.receiver = d.receiver AND x.seq < d.seq
+                      AND (x.status = 'parked' OR (x.status = 'pending' AND x.next_try_at > now())))
     ORDER BY d.next_try_at LIMIT sqlc.arg(max_rows)) x;
 
 -- name: DeliveriesByOrder :many

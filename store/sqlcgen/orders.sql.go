@@ -404,14 +404,25 @@ func (q *Queries) OrdersLapsed(ctx context.Context, limit int32) ([]string, erro
 	return items, nil
 }
 
+const ordersTold = `-- name: OrdersTold :exec
+UPDATE orders SET swept_seq = t.seq
+FROM (SELECT unnest($1::text[]) AS id, unnest($2::bigint[]) AS seq) t
+WHERE orders.order_id = t.id AND orders.swept_seq < t.seq
+`
+
+func (q *Queries) OrdersTold(ctx context.Context, ids []string, seqs []int64) error {
+	_, err := q.db.Exec(ctx, ordersTold, ids, seqs)
+	return err
+}
+
 const ordersWithWork = `-- name: OrdersWithWork :many
-UPDATE orders SET swept_seq = orders.work_seq, sweeps = CASE WHEN s.fresh THEN 1 ELSE orders.sweeps + 1 END,
+UPDATE orders SET sweeps = CASE WHEN s.fresh THEN 1 ELSE orders.sweeps + 1 END,
        work_at = now() + $1::interval * CASE WHEN s.fresh THEN 1 ELSE least(8, orders.sweeps) END
 FROM (SELECT o.order_id, o.work_seq <> o.swept_seq AS fresh FROM orders o
       WHERE o.work_seq <> o.done_seq AND o.work_at < now() - $2::interval
       ORDER BY o.work_at LIMIT $3 FOR UPDATE SKIP LOCKED) s
 WHERE orders.order_id = s.order_id
-RETURNING orders.order_id, s.fresh::boolean AS fresh
+RETURNING orders.order_id, s.fresh::boolean AS fresh, orders.work_seq
 `
 
 type OrdersWithWorkParams struct {
@@ -423,10 +434,12 @@ type OrdersWithWorkParams struct {
 type OrdersWithWorkRow struct {
 	OrderID string
 	Fresh   bool
+	WorkSeq int64
 }
 
 // The sweep: unfinished work older than a minimum age. Fresh work is told to the run; work it was told about before only has
-// its run started where that is gone, and is looked at ever more rarely.
+// its run started where that is gone, and is looked at ever more rarely. It stays fresh until OrdersTold says that it was told:
+// a sweep that dies in between must not leave a resting run asleep.
 func (q *Queries) OrdersWithWork(ctx context.Context, arg OrdersWithWorkParams) ([]OrdersWithWorkRow, error) {
 	rows, err := q.db.Query(ctx, ordersWithWork, arg.AgainAfter, arg.MinAge, arg.MaxRows)
 	if err != nil {
@@ -436,7 +449,7 @@ func (q *Queries) OrdersWithWork(ctx context.Context, arg OrdersWithWorkParams) 
 	var items []OrdersWithWorkRow
 	for rows.Next() {
 		var i OrdersWithWorkRow
-		if err := rows.Scan(&i.OrderID, &i.Fresh); err != nil {
+		if err := rows.Scan(&i.OrderID, &i.Fresh, &i.WorkSeq); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -128,9 +128,13 @@ func (q *Queries) DeliveriesDone(ctx context.Context, eventIds []string, receive
 const deliveriesDueOrders = `-- name: DeliveriesDueOrders :many
 SELECT DISTINCT order_id FROM (
     SELECT d.order_id FROM event_deliveries d WHERE d.status = 'pending' AND d.next_try_at < now() - $1::interval
+      AND NOT EXISTS (SELECT 1 FROM event_deliveries x WHERE x.order_id = d.order_id AND x.receiver = d.receiver AND x.seq < d.seq
+                      AND (x.status = 'parked' OR (x.status = 'pending' AND x.next_try_at > now())))
     ORDER BY d.next_try_at LIMIT $2) x
 `
 
+// What waits behind an earlier event of its order and receiver is nobody's work yet: counted here, enough of it would fill every
+// round of the relay and stop all other orders.
 func (q *Queries) DeliveriesDueOrders(ctx context.Context, minAge time.Duration, maxRows int32) ([]string, error) {
 	rows, err := q.db.Query(ctx, deliveriesDueOrders, minAge, maxRows)
 	if err != nil {
