@@ -26,7 +26,7 @@ type Snapshot struct {
 	Reviews         []ReviewHead
 }
 
-// AttemptHead is an attempt that is unclosed, or has answers that were not reflected.
+// AttemptHead is an attempt that is unclosed, has answers that were not reflected, or has to be asked about once more.
 type AttemptHead struct {
 	ID          order.AttemptID `json:"id"`
 	Status      order.Status    `json:"status"`
@@ -35,6 +35,7 @@ type AttemptHead struct {
 	Environment string          `json:"environment"`
 	Unreflected bool            `json:"unreflected"`
 	Closed      bool            `json:"closed"`
+	Look        bool            `json:"look,omitempty"` // closed, and a stale answer says otherwise: a fresh one decides (rule 5)
 }
 
 // UnitHead is a unit to work on.

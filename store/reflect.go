@@ -23,6 +23,9 @@ type Reflected struct {
 	ReviewOpen bool // this opened a review
 	Internal   int  // units planned by this call: of our own database,
 	External   int  // and of external issuers
+
+	lookWanted bool // the last word that counts was stale
+	lookMade   bool // the last word that counts was fresh and says what the payment is
 }
 
 // Reflect applies every answer of an attempt that was kept and not yet applied, in the order they came, by the transition
@@ -54,6 +57,12 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 		if len(seen) == 0 {
 			return nil
 		}
+		if out.Status == order.AttemptClosed {
+			p := sqlcgen.AttemptLookWantedParams{Wanted: out.lookWanted, Made: out.lookMade, AttemptID: string(id)}
+			if err := w.write.AttemptLookWanted(ctx, p); err != nil {
+				return err
+			}
+		}
 		return w.write.AttemptReflected(ctx, seen[len(seen)-1].Seq, string(id))
 	})
 	return out, err
@@ -67,8 +76,12 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 	switch {
 	case c.Verdict == order.Stale, c.Verdict == order.Mismatch:
 		out.NeedsLook = true
+		out.lookWanted, out.lookMade = c.Verdict == order.Stale, c.Verdict == order.Mismatch
 	case p.ReadVersion == version: // a fresh answer decides; an old one that happens to agree settles nothing
 		out.NeedsLook = false
+		if p.Outcome != order.Unknown && p.Outcome != order.NotFound {
+			out.lookWanted, out.lookMade = false, true
+		}
 	}
 	out.ReviewOpen = out.ReviewOpen || len(c.Open) > 0
 	if c.Verdict == order.Stale || c.Verdict == order.Rejected {

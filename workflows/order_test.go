@@ -182,6 +182,42 @@ func TestAnUnknownPaymentIsLookedUpForItsBoundAndThenParked(t *testing.T) {
 	assert.GreaterOrEqual(t, env.Now().Sub(start), 20*time.Hour)
 }
 
+// A worker that lacks the account never claims the attempt: without a review nobody would own it, and without a look nobody
+// would notice that the account is there again.
+func TestAnAttemptThatCannotBeSentIsParkedAndTriedAgainWhenTold(t *testing.T) {
+	t.Parallel()
+	d := newSide(order.AttemptCreated)
+	missing := func() (activities.PaymentResult, error) {
+		return activities.PaymentResult{}, fault.New(fault.GatewayMisconfigured, "test")
+	}
+	d.confirm = func() (activities.PaymentResult, error) {
+		return activities.PaymentResult{Outcome: order.Unknown, Code: string(fault.GatewayMisconfigured)}, nil
+	}
+	d.resolve = missing
+	env := environment(t, d)
+	env.RegisterDelayedCallback(func() {
+		assert.Equal(t, 1, d.calls["Park"], "a person has it")
+		assert.Equal(t, 1, d.calls["ConfirmPayment"], "and nothing spins meanwhile")
+		d.confirm = succeeds(d)
+		env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "sweep"})
+	}, time.Hour)
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
+	require.NoError(t, env.GetWorkflowError())
+	assert.Equal(t, order.OrderCompleted, d.facts.Status)
+}
+
+func TestAClosedAttemptWithAStaleCaptureIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	d := newSide(order.AttemptClosed)
+	d.facts.Attempts[0].Closed, d.facts.Attempts[0].Look = true, true
+	d.look = succeeds(d)
+	env := environment(t, d)
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{})
+	require.NoError(t, env.GetWorkflowError())
+	assert.Equal(t, 1, d.calls["LookPayment"])
+	assert.Equal(t, order.OrderCompleted, d.facts.Status)
+}
+
 func TestALookBesideTheScheduleSettlesAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newSide(order.AttemptCreated)

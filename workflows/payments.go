@@ -20,6 +20,9 @@ func (w *orderRun) payments(ctx workflow.Context, look bool) error {
 				return err
 			}
 			a.Status = r.Status
+			if r.NeedsLook && r.Verdict == order.Stale { // a late answer moves nothing by itself: a fresh one decides (rule 5)
+				w.stale, w.look = true, true
+			}
 		}
 		if err := w.payment(ctx, a, look); err != nil {
 			return err
@@ -33,6 +36,9 @@ func (w *orderRun) payment(ctx workflow.Context, a activities.AttemptHead, look 
 	switch a.Status {
 	case order.AttemptSucceeded, order.AttemptClosed:
 		w.settle(a.ID, a.Status)
+		if a.Look {
+			return w.lookAt(ctx, a.ID, acts.LookPayment)
+		}
 		return nil
 	case order.AttemptPending:
 		w.settle(a.ID, a.Status)
@@ -42,6 +48,11 @@ func (w *orderRun) payment(ctx workflow.Context, a activities.AttemptHead, look 
 		return nil
 	case order.AttemptDeclined:
 		return w.close(ctx, a.ID, held && !look)
+	case order.AttemptCreated: // nothing could be sent: it is tried again when somebody says so
+		if held && !look {
+			w.park(a.ID)
+			return nil
+		}
 	case order.AttemptUnknown, order.AttemptSent:
 		if held {
 			w.park(a.ID)
@@ -109,7 +120,7 @@ func (w *orderRun) resolve(ctx workflow.Context, id order.AttemptID, code fault.
 	if rerr != nil {
 		return rerr
 	}
-	if r.Status != order.AttemptSent && r.Status != order.AttemptUnknown {
+	if r.Status != order.AttemptCreated && r.Status != order.AttemptSent && r.Status != order.AttemptUnknown {
 		return w.closeIfDeclined(ctx, id, r.Status)
 	}
 	return w.handOver(ctx, activities.ParkInput{OrderID: w.id, AttemptID: id, Code: string(codeOf(err, fault.PaymentUnknown))})
