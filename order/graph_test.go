@@ -43,7 +43,7 @@ var published = union(
 	edges(SubjectAttempt, AttemptDeclined, AttemptPending, AttemptSucceeded, AttemptClosed),
 	edges(SubjectAttempt, AttemptClosed, AttemptSucceeded),
 
-	edges(SubjectUnit, UnitPlanned, UnitIssuing, UnitIssued, UnitUnknown),
+	edges(SubjectUnit, UnitPlanned, UnitIssuing, UnitIssued, UnitUnknown, UnitRefused),
 	edges(SubjectUnit, UnitIssuing, UnitIssued, UnitRefused, UnitUnknown),
 	edges(SubjectUnit, UnitUnknown, UnitIssued, UnitRefused, UnitPlanned),
 	edges(SubjectUnit, UnitRefused, UnitIssued, UnitPlanned),

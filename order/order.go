@@ -31,6 +31,7 @@ const (
 	MaxUnits       = 10_000 // sum of quantities
 	MaxAdjustments = 100
 	MaxText        = 500 // characters of a name or reference
+	MaxRecipient   = 256 // characters of a buyer reference that an issuer gets to see
 	MaxMinor       = 1_000_000_000_000
 )
 

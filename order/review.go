@@ -309,7 +309,7 @@ func (f Facts) rerunUnit(d Decision) Change {
 	return c
 }
 
-// closeWithEvidence ends a review. For an attempt whose outcome is unknown it also says that nothing was captured, which is
+// closeWithEvidence ends a review. For an attempt that is not over it also says that nothing was captured, which is
 // why the proof is asked for.
 func (f Facts) closeWithEvidence(d Decision) Change {
 	if d.Evidence.Proof == "" {
@@ -320,7 +320,7 @@ func (f Facts) closeWithEvidence(d Decision) Change {
 		return c
 	}
 	switch f.Attempt.Status {
-	case AttemptUnknown, AttemptDeclined:
+	case AttemptCreated, AttemptUnknown, AttemptDeclined:
 		c.Transitions = []Transition{{Subject: SubjectAttempt, From: f.Attempt.Status, To: AttemptClosed}}
 		c.CloseReason = ClosedByDecision
 		c.Resolve = []ReviewReason{ReviewConfirmUnknown, ReviewPaymentMismatch}

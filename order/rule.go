@@ -1,5 +1,7 @@
 package order
 
+import "orderflow/internal/fault"
+
 // Apply is the transition rule: facts and one trigger in, the change out. It is pure and total: every combination of
 // states and triggers has an answer, and what is not allowed is Rejected with a reason instead of an error.
 //
@@ -77,11 +79,16 @@ func (f Facts) attemptClaimed() Change {
 	if f.Order.Status != OrderOpen {
 		// An earlier attempt captured late, or the promise is over: this one is given up before anything was sent.
 		c := move(SubjectAttempt, AttemptCreated, AttemptClosed)
-		c.Why, c.CloseReason = "order_not_open", ClosedBeforeSend
+		c.Why, c.CloseReason, c.Resolve = "order_not_open", ClosedBeforeSend, unsendable
 		return c
 	}
-	return move(SubjectAttempt, AttemptCreated, AttemptSent)
+	c := move(SubjectAttempt, AttemptCreated, AttemptSent)
+	c.Resolve = unsendable // what kept it from being sent is over
+	return c
 }
+
+// unsendable are the reviews of an attempt that could not be sent at all.
+var unsendable = []ReviewReason{ReviewMisconfigured, ReviewRepeatedFailure}
 
 func (f Facts) paymentObserved(p PaymentSeen) Change {
 	a := f.Attempt
@@ -242,6 +249,11 @@ func (f Facts) paymentUnresolved(code string) Change {
 	case AttemptSent:
 		c.Transitions = []Transition{{Subject: SubjectAttempt, From: AttemptSent, To: AttemptUnknown}}
 	case AttemptUnknown:
+	case AttemptCreated: // it cannot even be sent: nothing is in doubt, but nothing moves by itself either
+		c.Open[0].Reason = ReviewRepeatedFailure
+		if refusalReason(code) == ReviewMisconfigured {
+			c.Open[0].Reason = ReviewMisconfigured
+		}
 	case AttemptDeclined: // the cancel that should close it got no answer: nothing was captured, but it still could be
 		c.Open[0].Reason = ReviewRepeatedFailure
 	default:
@@ -379,6 +391,13 @@ func (f Facts) issuanceUnresolved(code string) Change {
 	case UnitIssuing:
 		c.Transitions = []Transition{{Subject: SubjectUnit, From: UnitIssuing, To: UnitUnknown}}
 	case UnitUnknown:
+	case UnitPlanned:
+		if f.Order.Status != OrderPaid || fault.PolicyOf(fault.Code(code)).Retry {
+			return rejected("not_sent") // nothing was sent: the same step runs again
+		}
+		// It cannot be asked for at all (no such issuer, a request it could not read): nothing was provided.
+		c.Open[0].Reason = ReviewIssuanceRefused
+		c.Transitions = []Transition{{Subject: SubjectUnit, From: UnitPlanned, To: UnitRefused}}
 	default:
 		return rejected("settled")
 	}

@@ -285,3 +285,26 @@ func TestAnswersAboutAnEarlierOperation(t *testing.T) {
 	require.Equal(t, Mismatch, at(UnitIssuing, Refused, "op_issue_unit_OTHER").Verdict)
 	require.Equal(t, UnitRefused, at(UnitIssuing, Refused, "").To(SubjectUnit), "a refusal need not repeat the id")
 }
+
+// What cannot even be sent gets an owner like what was lost: otherwise nobody would ever look, or a run would try for ever.
+func TestWhatCannotBeSentGetsAnOwner(t *testing.T) {
+	t.Parallel()
+	park := func(code string) Change {
+		a := &AttemptFacts{ID: "att_1", Status: AttemptCreated, Version: 1, Account: walkAccount, MerchantReference: "OF1", Amount: walkAmount}
+		return Apply(Facts{Order: OrderFacts{Status: OrderOpen}, Attempt: a}, Trigger{Kind: PaymentUnresolved, Code: code})
+	}
+	require.Equal(t, ReviewMisconfigured, park("gateway_misconfigured").Open[0].Reason)
+	require.Equal(t, ReviewRepeatedFailure, park("payment_outcome_unknown").Open[0].Reason)
+	require.Empty(t, park("payment_outcome_unknown").Transitions, "nothing was sent, so nothing is unknown")
+
+	unit := func(code string) Change {
+		u := &UnitFacts{ID: walkUnit, Status: UnitPlanned, Version: 1, Operation: IssueOperation(walkUnit, 1)}
+		return Apply(Facts{Order: OrderFacts{Status: OrderPaid}, Unit: u}, Trigger{Kind: IssuanceUnresolved, Code: code})
+	}
+	for _, code := range []string{"issuance_invalid", "issuer_misconfigured", "internal_error"} {
+		c := unit(code)
+		require.Equal(t, UnitRefused, c.To(SubjectUnit), code)
+		require.Equal(t, ReviewIssuanceRefused, c.Open[0].Reason, code)
+	}
+	require.Equal(t, Rejected, unit("issuance_outcome_unknown").Verdict, "a step that ran out of time before it sent runs again")
+}

@@ -273,7 +273,7 @@ func observationParams(o Seen, seq int32) sqlcgen.ObservationKeepParams {
 }
 
 // AttemptUnresolved parks an attempt whose outcome could not be found within its bound: it becomes (or stays) unknown and a
-// person gets it.
+// person gets it. One that could not even be sent stays what it is.
 func (s *Store) AttemptUnresolved(ctx context.Context, id order.AttemptID, code string) (order.Change, error) {
 	var c order.Change
 	err := s.inTx(ctx, "park attempt", func(ctx context.Context, w *work) error {
@@ -289,6 +289,12 @@ func (s *Store) AttemptUnresolved(ctx context.Context, id order.AttemptID, code 
 		c = order.Apply(sc.facts(), order.Trigger{Kind: order.PaymentUnresolved, Code: code})
 		if c.Verdict != order.Applied {
 			return nil
+		}
+		if len(c.Transitions) == 0 { // it stays what it is, and is looked at again all the same
+			at := time.Now().Add(sc.policy.ReviewCheckEvery)
+			if err := w.write.AttemptCheckLater(ctx, &at, string(id)); err != nil {
+				return err
+			}
 		}
 		return s.write(ctx, w, &sc, c, cause{trigger: order.PaymentUnresolved, code: code})
 	})

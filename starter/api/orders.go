@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"orderflow/internal/cleantext"
 	"orderflow/internal/fault"
@@ -120,6 +122,10 @@ func (a *API) draft(b OrderRequest, client order.ClientID) (order.Draft, []Field
 	errs.free("body.buyer_ref", b.BuyerRef)
 	if len(b.Lines) <= order.MaxLines {
 		a.lineTexts(b.Lines, &errs)
+	}
+	if utf8.RuneCountInString(b.BuyerRef) > order.MaxRecipient && slices.ContainsFunc(b.Lines, func(l LineRequest) bool { return l.Issuer != "" }) {
+		// Told now, not when the money is taken and the issuer's request cannot be made.
+		errs.add("body.buyer_ref", fmt.Sprintf("must have at most %d characters in an order with a line of action issue", order.MaxRecipient))
 	}
 	now := a.d.Now()
 	switch {
