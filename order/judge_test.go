@@ -84,6 +84,7 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 		bad(p.Account == a.Account && p.MerchantReference == a.MerchantReference && p.Currency == a.Amount.Currency && p.AmountMinor == a.Amount.Minor &&
 			p.CapturedMinor == a.Amount.Minor && p.ProviderPaymentID != "" && (a.ProviderPaymentID == "" || a.ProviderPaymentID == p.ProviderPaymentID),
 			"captured although the answer is not about this attempt (S4)")
+		bad(p.RefundedMinor == 0, "goods are owed for money that went back (S7)")
 		bad(p.ReadVersion == a.Version, "captured by a stale answer (rule 5)")
 		bad(c.RecordMoney, "money without a payment row")
 		bad(paid || len(c.Open) > 0, "money that neither pays nor shows")

@@ -148,6 +148,8 @@ func (f Facts) misbound(p PaymentSeen) string {
 		return "amount_differs"
 	case p.Outcome == Succeeded && p.CapturedMinor != a.Amount.Minor:
 		return "captured_amount_differs"
+	case p.Outcome == Succeeded && p.RefundedMinor > 0 && a.Status != AttemptSucceeded:
+		return "money_went_back" // it was captured once; what is left does not pay the order
 	}
 	return ""
 }
@@ -160,7 +162,7 @@ func (f Facts) mismatch(p PaymentSeen, why string) Change {
 		c.Transitions = []Transition{{Subject: SubjectAttempt, From: s, To: AttemptUnknown}}
 	}
 	switch why {
-	case "currency_differs", "amount_differs", "captured_amount_differs":
+	case "currency_differs", "amount_differs", "captured_amount_differs", "money_went_back":
 		c.RecordMoney = p.CapturedMinor > 0
 	}
 	return c

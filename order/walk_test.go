@@ -113,6 +113,7 @@ var wrongs = map[string]func(*PaymentSeen){
 	"amount":           func(p *PaymentSeen) { p.AmountMinor, p.CapturedMinor = 12, 12 },
 	"captured less":    func(p *PaymentSeen) { p.CapturedMinor = 1199 },
 	"captured more":    func(p *PaymentSeen) { p.CapturedMinor = 1201 },
+	"given back":       func(p *PaymentSeen) { p.RefundedMinor = 1 },
 	"captured nothing": func(p *PaymentSeen) { p.CapturedMinor = 0 },
 }
 
