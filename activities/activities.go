@@ -72,6 +72,25 @@ func keeping(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), keepFor)
 }
 
+// sending bounds a send from the moment before it was claimed. A process that is paused between claim and send must not wake up
+// long after everybody else has seen that nothing happened, and send: without the bound "not found" would never be final.
+func sending(ctx context.Context, claimed time.Time, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	// Round strips the monotonic reading: a suspended machine stops that clock.
+	return context.WithDeadline(ctx, claimed.Round(0).Add(underWay(timeout)))
+}
+
+// underWay is how long after its claim a request may still reach the other side: the time to begin and the exchange itself.
+func underWay(timeout time.Duration) time.Duration { return 2 * timeout }
+
+// gone reports that a "not found" read now is final (rule 6): after the last send it waited out the request's own way and the
+// other side's lag. It has to be asked before the lookup is made.
+func gone(age store.Age, finalAfter, timeout time.Duration) bool {
+	return finalAfter > 0 && age.Last > finalAfter+underWay(timeout)
+}
+
 // alive shows Temporal that this try's worker lives, from the second interval on: a step that ends quickly costs nothing.
 func alive(ctx context.Context) (stop func()) {
 	if !activity.IsActivity(ctx) {

@@ -161,6 +161,8 @@ type try struct {
 	att sqlcgen.PaymentAttempt // its version is what answers are stored under (rule 5)
 	ops []sqlcgen.Operation
 	won map[string]bool // operations this process has claimed and not sent yet
+
+	claimed time.Time // just before the claim of what is sent next
 }
 
 func (a *Activities) open(ctx context.Context, id order.AttemptID) (*try, error) {
@@ -194,6 +196,7 @@ func (t *try) perform(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 		if !maySend {
 			return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
 		}
+		t.claimed = time.Now()
 		att, won, err := t.a.d.Store.OperationClaim(ctx, order.AttemptID(t.att.AttemptID), order.OperationID(op.OperationID))
 		if err != nil {
 			return PaymentResult{}, err
@@ -216,6 +219,11 @@ func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 		// Making the object takes no money, so asking for it again under the same key is always safe.
 		return t.repeat(ctx, op, maySend)
 	}
+	age, err := t.a.d.Store.OperationAge(ctx, order.OperationID(op.OperationID))
+	never := fault.IsCode(err, fault.NotFound)
+	if err != nil && !never {
+		return PaymentResult{}, err
+	}
 	o, err := t.look(ctx)
 	if err != nil {
 		return PaymentResult{}, err
@@ -225,12 +233,12 @@ func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 	switch {
 	case kind == gateways.Prepare:
 		return PaymentResult{Outcome: order.Prepared}, nil
-	case undone && op.SentAt != nil && time.Since(*op.SentAt) < caps.RepeatSafeFor[kind]:
+	case undone && !never && age.First < caps.RepeatSafeFor[kind]:
 		return t.repeat(ctx, op, maySend)
 	case undone:
 		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
 	case o.Outcome == gateways.NotFound:
-		o.Final = caps.NotFoundFinalAfter > 0 && op.LastSentAt != nil && time.Since(*op.LastSentAt) > caps.NotFoundFinalAfter // rule 6
+		o.Final = !never && gone(age, caps.NotFoundFinalAfter, caps.SendTimeout) // rule 6
 		if !o.Final {
 			return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentNotFound)}, nil
 		}
@@ -243,6 +251,7 @@ func (t *try) repeat(ctx context.Context, op sqlcgen.Operation, maySend bool) (P
 	if !maySend {
 		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
 	}
+	t.claimed = time.Now()
 	won, err := t.a.d.Store.OperationClaimAgain(ctx, order.OperationID(op.OperationID), int(op.Sends))
 	if err != nil {
 		return PaymentResult{}, err
@@ -260,7 +269,9 @@ func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (Pa
 		return PaymentResult{}, fault.Wrap(fault.InternalError, "open stored request", err)
 	}
 	kind := gateways.Kind(op.Kind)
-	o, err := t.gw.Send(ctx, kind, gateways.Operation{Key: op.OperationID, ProviderPaymentID: t.att.ProviderPaymentID, Request: request})
+	sctx, cancel := sending(ctx, t.claimed, t.gw.Capabilities().SendTimeout)
+	defer cancel()
+	o, err := t.gw.Send(sctx, kind, gateways.Operation{Key: op.OperationID, ProviderPaymentID: t.att.ProviderPaymentID, Request: request})
 	if err == nil {
 		return t.keep(ctx, o, op, "send")
 	}
@@ -365,6 +376,9 @@ func (t *try) seen(p order.PaymentSeen, op sqlcgen.Operation, source string) sto
 func (t *try) store(ctx context.Context, s store.Seen, next order.OperationID) (PaymentResult, error) {
 	kctx, cancel := keeping(ctx)
 	defer cancel()
+	if next != "" {
+		t.claimed = time.Now()
+	}
 	won, err := t.a.d.Store.ObservationKeep(kctx, s, next)
 	if err != nil {
 		return PaymentResult{}, err

@@ -94,6 +94,7 @@ func (u unitTry) first(ctx context.Context) (UnitResult, error) {
 		return UnitResult{}, err
 	}
 	d := store.OperationDraft{ID: op, Kind: "issue", Sealed: u.a.d.Box.Seal(frozen, OperationAAD(op)), Fingerprint: u.a.d.Box.Fingerprint(frozen)}
+	claimed := time.Now()
 	won, err := u.a.d.Store.UnitClaim(ctx, u.id(), order.ID(u.work.Unit.OrderID), d, int(u.work.Unit.Generation))
 	if err != nil {
 		return UnitResult{}, err
@@ -101,7 +102,7 @@ func (u unitTry) first(ctx context.Context) (UnitResult, error) {
 	if !won {
 		return UnitResult{}, fault.New(fault.IssuanceInProgress, "issue unit") // somebody else has it: look next time
 	}
-	return u.send(ctx, op, frozen, 1, false)
+	return u.send(ctx, op, frozen, claimed, 1, false)
 }
 
 // resolve deals with a unit whose request was sent and whose answer is not stored.
@@ -114,6 +115,10 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 		return u.again(ctx, *op, false)
 	}
 	if caps.Lookup {
+		age, err := u.a.d.Store.OperationAge(ctx, order.OperationID(op.OperationID))
+		if err != nil {
+			return UnitResult{}, err
+		}
 		o, err := u.iss.Lookup(ctx, op.OperationID)
 		if err != nil {
 			return UnitResult{}, err
@@ -121,8 +126,7 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 		if o.Outcome != issuers.NotFound {
 			return u.keep(ctx, o, "lookup")
 		}
-		final := caps.NotFoundFinalAfter > 0 && op.LastSentAt != nil && time.Since(*op.LastSentAt) > caps.NotFoundFinalAfter
-		if !final && !caps.Idempotent {
+		if !gone(age, caps.NotFoundFinalAfter, caps.SendTimeout) && !caps.Idempotent {
 			return UnitResult{}, fault.New(fault.IssuanceNotFound, "look issuance up")
 		}
 	}
@@ -139,6 +143,7 @@ func notDone(op sqlcgen.Operation) bool { return op.Outcome == "" && op.OutcomeC
 // again sends the stored request once more, as the only one to do so now. Doubt says that an earlier send may have issued.
 func (u unitTry) again(ctx context.Context, op sqlcgen.Operation, doubt bool) (UnitResult, error) {
 	id := order.OperationID(op.OperationID)
+	claimed := time.Now()
 	won, err := u.a.d.Store.OperationClaimAgain(ctx, id, int(op.Sends))
 	if err != nil {
 		return UnitResult{}, err
@@ -150,12 +155,14 @@ func (u unitTry) again(ctx context.Context, op sqlcgen.Operation, doubt bool) (U
 	if err != nil {
 		return UnitResult{}, fault.Wrap(fault.InternalError, "open stored request", err)
 	}
-	return u.send(ctx, id, frozen, int(op.Sends)+1, doubt)
+	return u.send(ctx, id, frozen, claimed, int(op.Sends)+1, doubt)
 }
 
 // send puts the stored bytes on the wire, for the sends-th time, and stores what comes back.
-func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, sends int, doubt bool) (UnitResult, error) {
-	o, err := u.iss.Issue(ctx, string(op), frozen)
+func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, claimed time.Time, sends int, doubt bool) (UnitResult, error) {
+	sctx, cancel := sending(ctx, claimed, u.iss.Capabilities().SendTimeout)
+	defer cancel()
+	o, err := u.iss.Issue(sctx, string(op), frozen)
 	if doubt && (err != nil || o.Outcome == issuers.Refused) {
 		// A refusal of a repeat says nothing about the request before it: it stays unknown.
 		return UnitResult{}, unknownUnlessFault(err)

@@ -193,6 +193,19 @@ func (s *Store) OperationClaimAgain(ctx context.Context, op order.OperationID, s
 	return err == nil, translate("claim operation again", err)
 }
 
+// Age is how long ago an operation was claimed for sending.
+type Age struct {
+	First time.Duration
+	Last  time.Duration
+}
+
+// OperationAge measures by the database's clock, which wrote the times: what is safe because enough - or not too much - time
+// has passed must not hang on a process whose clock is wrong. Not found is a fault: it was never sent.
+func (s *Store) OperationAge(ctx context.Context, op order.OperationID) (Age, error) {
+	r, err := s.q().OperationAge(ctx, string(op))
+	return Age{First: time.Duration(r.FirstMs) * time.Millisecond, Last: time.Duration(r.LastMs) * time.Millisecond}, translate("read operation's age", err)
+}
+
 // OperationNotDone notes that the last of sends sends was answered with "not done": the same request may be sent again, also
 // to a side that guards nothing. It must not be called when an earlier send is in doubt.
 func (s *Store) OperationNotDone(ctx context.Context, op order.OperationID, sends int, code string) error {

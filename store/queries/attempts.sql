@@ -117,6 +117,11 @@ WHERE operation_id = sqlc.arg(operation_id) AND sends = sqlc.arg(sends) AND outc
 SELECT operation_id, (last_sent_at IS NULL OR last_sent_at < now() - sqlc.arg(safe_after)::interval)::boolean AS quiet
 FROM operations WHERE operation_id = sqlc.arg(operation_id);
 
+-- name: OperationAge :one
+-- How long ago it was first and last sent, by the clock that wrote the times.
+SELECT (extract(epoch FROM now() - sent_at) * 1000)::bigint AS first_ms, (extract(epoch FROM now() - last_sent_at) * 1000)::bigint AS last_ms
+FROM operations WHERE operation_id = $1 AND sent_at IS NOT NULL;
+
 -- name: OperationOutcome :exec
 -- A definite outcome is never overwritten by "unknown".
 UPDATE operations SET outcome = sqlc.arg(outcome)::text, outcome_code = sqlc.arg(code)::text,

@@ -593,6 +593,24 @@ func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID *string
 	return items, nil
 }
 
+const operationAge = `-- name: OperationAge :one
+SELECT (extract(epoch FROM now() - sent_at) * 1000)::bigint AS first_ms, (extract(epoch FROM now() - last_sent_at) * 1000)::bigint AS last_ms
+FROM operations WHERE operation_id = $1 AND sent_at IS NOT NULL
+`
+
+type OperationAgeRow struct {
+	FirstMs int64
+	LastMs  int64
+}
+
+// How long ago it was first and last sent, by the clock that wrote the times.
+func (q *Queries) OperationAge(ctx context.Context, operationID string) (OperationAgeRow, error) {
+	row := q.db.QueryRow(ctx, operationAge, operationID)
+	var i OperationAgeRow
+	err := row.Scan(&i.FirstMs, &i.LastMs)
+	return i, err
+}
+
 const operationClaim = `-- name: OperationClaim :one
 UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now()
 WHERE operation_id = $1 AND sent_at IS NULL
