@@ -46,6 +46,11 @@ func (a *Activities) IssueUnit(ctx context.Context, in UnitInput) (UnitResult, e
 func (a *Activities) LookUnit(ctx context.Context, in UnitInput) (UnitResult, error) {
 	defer alive(ctx)()
 	r, err := a.issue(ctx, in, false)
+	kctx, cancel := keeping(ctx)
+	defer cancel()
+	if kerr := a.d.Store.UnitLooked(kctx, in.UnitID, order.DefaultPolicy().ReviewCheckEvery); err == nil {
+		err = kerr
+	}
 	return r, Fail(ctx, err, in.Bounds)
 }
 

@@ -224,6 +224,36 @@ func TestDecisionWaitsForTheOrder(t *testing.T) {
 	e.folds()
 }
 
+// More units wait for a person than one round asks about: a decision to ask is heeded all the same, and everyone has a turn.
+func TestAskingAboutOneOfManyUnits(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.pay(e.place("o", issueLine(45)))
+	units := e.unitIDs("o")
+	for _, u := range units {
+		require.True(t, e.claimUnit(u, "o", 1))
+		_, err := e.s.UnitUnresolved(e.ctx(), u, "o", "issuance_outcome_unknown")
+		require.NoError(t, err)
+	}
+	held := func() []order.UnitID {
+		s, err := e.s.Snapshot(e.ctx(), "o", 10)
+		require.NoError(t, err)
+		return s.UnitsHeld
+	}
+	last := units[len(units)-1]
+	require.NotEqual(t, last, held()[0])
+	require.Equal(t, order.Applied, e.decide(decision(e.review(string(last)), order.DecideRequeryIssuance)).Verdict)
+	require.Equal(t, last, held()[0], "what a person asks about comes first")
+	seen := map[order.UnitID]bool{}
+	for range 3 {
+		for _, u := range held() {
+			seen[u] = true
+			require.NoError(t, e.s.UnitLooked(e.ctx(), u, time.Hour))
+		}
+	}
+	require.Len(t, seen, 45, "three rounds of twenty reach all")
+}
+
 // A review without an order - a payment nobody knows - can be decided too.
 func TestOrphanReview(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ type Snapshot struct {
 	UnitCounts      map[order.Status]int64
 	DeliveriesFresh int64 // events nobody has tried to deliver yet
 	Reviews         []ReviewHead
+	UnitsHeld       []order.UnitID `json:",omitempty"` // units a person has, the next to be asked about first; a few at a time
 }
 
 // AttemptHead is an attempt that is unclosed, has answers that were not reflected, or has to be asked about once more.
@@ -72,7 +73,7 @@ func (s *Store) Snapshot(ctx context.Context, id order.ID, batch int) (Snapshot,
 	for _, part := range []struct {
 		from []byte
 		to   any
-	}{{row.Attempts, &out.Attempts}, {row.ExternalOpen, &out.ExternalOpen}, {row.UnitCounts, &out.UnitCounts}, {row.Reviews, &out.Reviews}} {
+	}{{row.Attempts, &out.Attempts}, {row.ExternalOpen, &out.ExternalOpen}, {row.UnitCounts, &out.UnitCounts}, {row.Reviews, &out.Reviews}, {row.UnitsHeld, &out.UnitsHeld}} {
 		if err := json.Unmarshal(part.from, part.to); err != nil {
 			return Snapshot{}, fault.Wrap(fault.InternalError, "load order", err)
 		}

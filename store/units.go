@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"orderflow/internal/fault"
 	"orderflow/order"
@@ -303,4 +304,10 @@ func (s *Store) UnitUnresolved(ctx context.Context, id order.UnitID, orderID ord
 		return s.write(ctx, w, &sc, c, cause{trigger: order.IssuanceUnresolved, code: code})
 	})
 	return c, err
+}
+
+// UnitLooked notes that the issuer was asked about a unit that a person has, so that others have their turn.
+func (s *Store) UnitLooked(ctx context.Context, id order.UnitID, again time.Duration) error {
+	p := sqlcgen.ReviewLookedParams{AgainAfter: again, SubjectKind: string(order.SubjectUnit), SubjectID: string(id)}
+	return translate("note lookup", s.q().ReviewLooked(ctx, p))
 }

@@ -83,19 +83,30 @@ func (w *orderRun) issueOne(ctx workflow.Context, id order.UnitID, b activities.
 	return w.handOver(ctx, activities.ParkInput{OrderID: w.id, UnitID: id, Code: code})
 }
 
-// lookAtUnits asks the issuer once about every unit that a person has. An answer closes the review by itself.
+// lookAtUnits asks the issuer once about units that a person has, those whose turn it is. An answer closes the review by itself.
 func (w *orderRun) lookAtUnits(ctx workflow.Context) error {
-	for _, r := range w.facts.Reviews {
-		if r.SubjectKind != order.SubjectUnit {
-			continue
-		}
-		in := activities.UnitInput{OrderID: w.id, UnitID: order.UnitID(r.SubjectID), Bounds: activities.Bounds{Once: true}}
+	for _, id := range w.unitsHeld() {
+		in := activities.UnitInput{OrderID: w.id, UnitID: id, Bounds: activities.Bounds{Once: true}}
 		var res activities.UnitResult
 		if err := w.outside(ctx, "ask the issuer, once", w.facts.Policy.StepTimeout, acts.LookUnit, in).Get(ctx, &res); err == nil && res.Status == order.UnitIssued {
 			w.stale = true
 		}
 	}
 	return nil
+}
+
+// unitsHeld are the units to ask about. Facts of a history from before they were listed name them by their reviews.
+func (w *orderRun) unitsHeld() []order.UnitID {
+	if len(w.facts.UnitsHeld) > 0 {
+		return w.facts.UnitsHeld
+	}
+	var ids []order.UnitID
+	for _, r := range w.facts.Reviews {
+		if r.SubjectKind == order.SubjectUnit {
+			ids = append(ids, order.UnitID(r.SubjectID))
+		}
+	}
+	return ids
 }
 
 // deliver makes the first tries of the order's events. What a receiver does not take is the relay's.

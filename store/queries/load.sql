@@ -13,6 +13,10 @@ SELECT sqlc.embed(o),
         WHERE u.order_id = o.order_id AND u.action = 'issue' AND u.status IN ('planned', 'issuing', 'unknown')
           AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.subject_kind = 'unit' AND r.subject_id = u.unit_id AND r.status = 'open')
         ORDER BY u.line_no, u.ordinal LIMIT sqlc.arg(batch)) x)::jsonb AS external_open,
+    (SELECT coalesce(jsonb_agg(x.subject_id ORDER BY x.due, x.subject_id), '[]'::jsonb) FROM (
+        SELECT r.subject_id, min(r.next_check_at) AS due FROM reviews r
+        WHERE r.order_id = o.order_id AND r.status = 'open' AND r.subject_kind = 'unit'
+        GROUP BY r.subject_id ORDER BY due, r.subject_id LIMIT 20) x)::jsonb AS units_held,
     (SELECT coalesce(jsonb_object_agg(c.status, c.n), '{}'::jsonb) FROM (
         SELECT u.status, count(*) AS n FROM fulfillment_units u WHERE u.order_id = o.order_id GROUP BY u.status) c)::jsonb AS unit_counts,
     (SELECT count(*) FROM event_deliveries d WHERE d.order_id = o.order_id AND d.status = 'pending' AND d.tries = 0) AS deliveries_fresh,

@@ -16,8 +16,14 @@ WHERE subject_kind = sqlc.arg(subject_kind) AND subject_id = sqlc.arg(subject_id
 UPDATE reviews SET status = 'resolved', resolved_at = now(), resolved_by = sqlc.arg(resolved_by), version = version + 1
 WHERE review_id = sqlc.arg(review_id) AND status = 'open';
 
+-- name: ReviewLooked :exec
+-- The other side was asked: the next round asks about others first.
+UPDATE reviews SET next_check_at = now() + sqlc.arg(again_after)::interval
+WHERE subject_kind = sqlc.arg(subject_kind) AND subject_id = sqlc.arg(subject_id) AND status = 'open';
+
 -- name: ReviewBump :exec
-UPDATE reviews SET version = version + 1, next_check_at = now() WHERE review_id = $1 AND status = 'open';
+-- A person asked for a look: it comes before all that only wait for their turn.
+UPDATE reviews SET version = version + 1, next_check_at = opened_at WHERE review_id = $1 AND status = 'open';
 
 -- name: ReviewGet :one
 SELECT * FROM reviews WHERE review_id = $1;

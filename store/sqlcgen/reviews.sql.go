@@ -140,9 +140,10 @@ func (q *Queries) DecisionsByOrder(ctx context.Context, orderID *string) ([]Revi
 }
 
 const reviewBump = `-- name: ReviewBump :exec
-UPDATE reviews SET version = version + 1, next_check_at = now() WHERE review_id = $1 AND status = 'open'
+UPDATE reviews SET version = version + 1, next_check_at = opened_at WHERE review_id = $1 AND status = 'open'
 `
 
+// A person asked for a look: it comes before all that only wait for their turn.
 func (q *Queries) ReviewBump(ctx context.Context, reviewID string) error {
 	_, err := q.db.Exec(ctx, reviewBump, reviewID)
 	return err
@@ -198,6 +199,23 @@ func (q *Queries) ReviewLock(ctx context.Context, reviewID string) (Review, erro
 		&i.ResolvedBy,
 	)
 	return i, err
+}
+
+const reviewLooked = `-- name: ReviewLooked :exec
+UPDATE reviews SET next_check_at = now() + $1::interval
+WHERE subject_kind = $2 AND subject_id = $3 AND status = 'open'
+`
+
+type ReviewLookedParams struct {
+	AgainAfter  time.Duration
+	SubjectKind string
+	SubjectID   string
+}
+
+// The other side was asked: the next round asks about others first.
+func (q *Queries) ReviewLooked(ctx context.Context, arg ReviewLookedParams) error {
+	_, err := q.db.Exec(ctx, reviewLooked, arg.AgainAfter, arg.SubjectKind, arg.SubjectID)
+	return err
 }
 
 const reviewOpen = `-- name: ReviewOpen :exec
