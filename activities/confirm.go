@@ -383,8 +383,14 @@ func (t *try) store(ctx context.Context, s store.Seen, next order.OperationID) (
 	if err != nil {
 		return PaymentResult{}, err
 	}
-	if s.LearnedID != "" {
-		t.att.ProviderPaymentID = s.LearnedID
+	if s.LearnedID != "" && t.att.ProviderPaymentID == "" {
+		if t.att.ProviderPaymentID = s.LearnedID; next != "" && !won { // another try may have learned another id: the row's counts
+			now, err := t.a.d.Store.Attempt(kctx, s.Attempt)
+			if err != nil {
+				return PaymentResult{}, err
+			}
+			t.att.ProviderPaymentID = now.ProviderPaymentID
+		}
 	}
 	if won {
 		t.won[string(next)] = true

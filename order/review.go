@@ -150,7 +150,7 @@ var guidance = []Guidance{
 		[]string{"a new charge or issuance instead of the failing step"},
 	},
 	{
-		ReviewPoisonEvent, "An event cannot be delivered to a receiver.",
+		ReviewPoisonEvent, "An event cannot be delivered to a receiver; later ones of the order wait. Closing the review skips it.",
 		[]DecisionKind{DecideCloseWithEvidence},
 		[]string{"changing the event's id"},
 	},

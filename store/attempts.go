@@ -246,7 +246,8 @@ func (s *Store) ObservationKeep(ctx context.Context, o Seen, next order.Operatio
 			return err
 		}
 		late = news(order.Status(seen.Status), p.Outcome)
-		if next != "" {
+		// Where the attempt is bound to another object already, the answer's own would be a second one to charge: nothing is sent.
+		if next != "" && seen.ProviderPaymentID == o.LearnedID {
 			_, err := w.read.OperationClaim(ctx, string(next))
 			nextWon = err == nil
 			if err != nil && !isNoRows(err) {

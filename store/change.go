@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
+	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/order"
 	"orderflow/store/sqlcgen"
@@ -27,7 +27,7 @@ func newScene(o sqlcgen.Order) (scene, error) {
 func readPolicy(b []byte) (order.Policy, error) {
 	p := order.DefaultPolicy()
 	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("read policy: %w", err)
+		return p, fault.Wrap(fault.InternalError, "read policy", err) // no outage: trying again would change nothing
 	}
 	return p, nil
 }
@@ -100,7 +100,7 @@ func writeTransitions(ctx context.Context, w *work, sc *scene, c order.Change, w
 			id = sc.unit.UnitID
 			err = moveUnit(ctx, w, sc, t, c, why)
 		default:
-			err = fmt.Errorf("no row for a transition of %s", t.Subject)
+			err = fault.New(fault.InternalError, "write transition")
 		}
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderflow/internal/fault"
 	"orderflow/order"
 )
 
@@ -47,4 +48,34 @@ func TestRule05_ALateCaptureOfAClosedAttemptIsLookedUp(t *testing.T) {
 	e.keep(answer(e.attempt(a), order.Succeeded))
 	require.Equal(t, order.OrderPaid, e.reflect(a).Order)
 	require.Empty(t, attempts())
+}
+
+// A repeated prepare whose key has lapsed makes a second object at the provider. Confirming that one, while lookups ask about the
+// first, could charge twice.
+func TestTheConfirmGoesToTheObjectTheRowNames(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a, err := e.s.AttemptOpen(e.ctx(), attemptDraft(e.place("o", grantLine(1)), "k"))
+	require.NoError(t, err)
+	a, _, err = e.s.OperationClaim(e.ctx(), idOf(a), prepareOf(a))
+	require.NoError(t, err)
+	e.keep(answer(a, order.Prepared)) // one try has learned the object's id
+	other := answer(a, order.Prepared)
+	other.LearnedID, other.Payment.ProviderPaymentID = "pi_other", "pi_other"
+	won, err := e.s.ObservationKeep(e.ctx(), other, confirmOf(a))
+	require.NoError(t, err)
+	require.False(t, won)
+	won, err = e.s.ObservationKeep(e.ctx(), answer(a, order.Prepared), confirmOf(a))
+	require.NoError(t, err)
+	require.True(t, won)
+}
+
+// A fault of ours is not an outage: it would be tried for a day, and nobody would be told.
+func TestAnUnreadablePolicyIsNoOutage(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.place("o", grantLine(1))
+	e.exec(`UPDATE orders SET policy = '{"batch_max": "many"}' WHERE order_id = 'o'`)
+	_, err := e.s.FulfillInternal(e.ctx(), "o", 10)
+	require.True(t, fault.IsCode(err, fault.InternalError), "%v", err)
 }

@@ -121,9 +121,12 @@ func TestParkedDeliveryBlocksOnlyItsOwn(t *testing.T) {
 	r := e.review(one + "/mail")
 	require.Equal(t, string(order.ReviewPoisonEvent), r.Reason)
 	require.Equal(t, order.Applied, e.decide(decision(r, order.DecideCloseWithEvidence)).Verdict)
+	ds = e.claim()
+	require.Len(t, ds, 1, "with the review the event is dealt with, and later ones go on")
+	require.Equal(t, two, ds[0].EventID)
+	require.Equal(t, "skipped", e.text("SELECT status FROM event_deliveries WHERE event_id = $1 AND receiver = 'mail'", one))
 }
 
-// Many claimers at once: each delivery has one of them.
 // Events behind a parked one can not be sent. Were they the relay's work, a receiver that is gone for good would fill every round.
 func TestBlockedDeliveriesAreNotTheRelaysWork(t *testing.T) {
 	t.Parallel()
@@ -140,6 +143,7 @@ func TestBlockedDeliveriesAreNotTheRelaysWork(t *testing.T) {
 	require.Equal(t, []order.ID{"well"}, due)
 }
 
+// Many claimers at once: each delivery has one of them.
 func TestLeaseKeepsClaimersApart(t *testing.T) {
 	t.Parallel()
 	e := setup(t, "mail", "warehouse")

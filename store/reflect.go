@@ -2,8 +2,8 @@ package store
 
 import (
 	"context"
-	"fmt"
 
+	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/order"
 	"orderflow/store/sqlcgen"
@@ -154,7 +154,7 @@ func planUnits(ctx context.Context, w *work, o sqlcgen.Order, out *Reflected) er
 		}
 	}
 	if len(p.Ids) == 0 {
-		return fmt.Errorf("order %q has no lines", o.OrderID)
+		return fault.New(fault.InternalError, "plan units") // an order without lines
 	}
 	if err := w.write.UnitsPlan(ctx, p); err != nil {
 		return err

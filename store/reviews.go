@@ -161,6 +161,11 @@ func (s *Store) writeDecision(ctx context.Context, w *work, sc *scene, r sqlcgen
 		if err := w.write.ReviewResolveOne(ctx, d.DecisionID, r.ReviewID); err != nil {
 			return err
 		}
+		if order.SubjectKind(r.SubjectKind) == order.SubjectEvent {
+			if err := w.write.DeliverySkip(ctx, r.SubjectID, sc.order.OrderID); err != nil {
+				return err
+			}
+		}
 	} else if err := w.write.ReviewBump(ctx, r.ReviewID); err != nil {
 		return err
 	}

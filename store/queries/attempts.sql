@@ -39,7 +39,7 @@ UPDATE payment_attempts SET reflected_seq = sqlc.arg(seq) WHERE attempt_id = sql
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
        provider_payment_id = CASE WHEN provider_payment_id = '' THEN sqlc.arg(provider_payment_id)::text ELSE provider_payment_id END
 WHERE attempt_id = sqlc.arg(attempt_id)
-RETURNING observed_seq, status, order_id;
+RETURNING observed_seq, status, order_id, provider_payment_id;
 
 -- name: AttemptBind :exec
 -- Money that matched binds the attempt to the provider's id, if no earlier answer has; the unique index refuses a payment that

@@ -41,6 +41,10 @@ WHERE event_id = sqlc.arg(event_id) AND receiver = sqlc.arg(receiver) AND status
 UPDATE event_deliveries SET next_try_at = sqlc.arg(next_try_at), tries = greatest(tries - 1, 0)
 WHERE event_id = sqlc.arg(event_id) AND receiver = sqlc.arg(receiver) AND status = 'pending';
 
+-- name: DeliverySkip :exec
+-- A person has dealt with a parked event: later ones of its order and receiver go on.
+UPDATE event_deliveries SET status = 'skipped' WHERE event_id || '/' || receiver = sqlc.arg(subject)::text AND order_id = sqlc.arg(order_id) AND status = 'parked';
+
 -- name: DeliveriesOpen :one
 SELECT count(*) FROM event_deliveries WHERE order_id = $1 AND status = 'pending';
 

@@ -262,20 +262,26 @@ const attemptObserved = `-- name: AttemptObserved :one
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
        provider_payment_id = CASE WHEN provider_payment_id = '' THEN $1::text ELSE provider_payment_id END
 WHERE attempt_id = $2
-RETURNING observed_seq, status, order_id
+RETURNING observed_seq, status, order_id, provider_payment_id
 `
 
 type AttemptObservedRow struct {
-	ObservedSeq int32
-	Status      string
-	OrderID     string
+	ObservedSeq       int32
+	Status            string
+	OrderID           string
+	ProviderPaymentID string
 }
 
 // Numbers the next observation of the attempt and keeps the provider's id as soon as it is known. It never replaces one.
 func (q *Queries) AttemptObserved(ctx context.Context, providerPaymentID string, attemptID string) (AttemptObservedRow, error) {
 	row := q.db.QueryRow(ctx, attemptObserved, providerPaymentID, attemptID)
 	var i AttemptObservedRow
-	err := row.Scan(&i.ObservedSeq, &i.Status, &i.OrderID)
+	err := row.Scan(
+		&i.ObservedSeq,
+		&i.Status,
+		&i.OrderID,
+		&i.ProviderPaymentID,
+	)
 	return i, err
 }
 

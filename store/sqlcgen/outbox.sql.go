@@ -218,6 +218,16 @@ func (q *Queries) DeliveryReturned(ctx context.Context, arg DeliveryReturnedPara
 	return err
 }
 
+const deliverySkip = `-- name: DeliverySkip :exec
+UPDATE event_deliveries SET status = 'skipped' WHERE event_id || '/' || receiver = $1::text AND order_id = $2 AND status = 'parked'
+`
+
+// A person has dealt with a parked event: later ones of its order and receiver go on.
+func (q *Queries) DeliverySkip(ctx context.Context, subject string, orderID string) error {
+	_, err := q.db.Exec(ctx, deliverySkip, subject, orderID)
+	return err
+}
+
 const outboxInsertQueued = `-- name: OutboxInsertQueued :exec
 INSERT INTO outbox_events (event_id, order_id, seq, type, business_key, payload)
 SELECT $1::text, $2::text,
