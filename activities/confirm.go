@@ -281,6 +281,9 @@ func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (Pa
 	}
 	switch f.Class {
 	case fault.Invalid, fault.Misconfigured, fault.Declined:
+		if kind == gateways.Cancel {
+			return PaymentResult{}, err // the attempt is as open as before: a person gets it, and the same request goes out again when told
+		}
 		// Answered: it was refused and nothing happened. Without an object at the provider nothing ever can.
 		final := kind == gateways.Prepare || !t.gw.Capabilities().DeclineLeavesOpen
 		return t.keepFault(ctx, f, op, order.Refused, final)
