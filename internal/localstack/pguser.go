@@ -126,3 +126,9 @@ func ours(dir string) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(owner.Uid) == os.Geteuid()
 }
+
+// hasName reports whether the machine knows a user id by a name.
+func hasName(uid int) bool {
+	_, err := user.LookupId(strconv.Itoa(uid))
+	return err == nil
+}

@@ -248,8 +248,15 @@ func (c *cluster) create(ctx context.Context, say Progress) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin.dir, "initdb"), args...)
 	cmd.Dir, cmd.Env = "/", serverEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.user.credential()}
+	named := c.user != nil || hasName(os.Geteuid())
+	if !named {
+		borrowName(cmd.SysProcAttr)
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(c.data()) // a half-made cluster must not look like a finished one
+		if !named {
+			return fmt.Errorf("user id %d has no name on this machine, which PostgreSQL's initdb needs: run this as a user that is in /etc/passwd, or set DATABASE_URL to a server you have (%w)", os.Geteuid(), err)
+		}
 		return fmt.Errorf("initdb failed (%w):\n%s", err, out)
 	}
 	return nil
