@@ -36,3 +36,21 @@ func TestARefusedCancelIsSentAgainWhenTold(t *testing.T) {
 	assert.Equal(t, 1, w.captured(x.name))
 	w.booksAgree()
 }
+
+// A unit that cannot even be asked for is a person's, not a run's that tries for ever; what the order owes besides is provided.
+func TestAUnitThatCannotBeAskedForIsParked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.place("unreadable", grant("g", 1, 500), issued("tickets", "t", 1, 100))
+	w.execute("UPDATE orders SET buyer_ref = repeat('b', 300) WHERE order_id = 'unreadable'") // longer than issuers take
+	w.call("POST", path("unreadable")+"/payments", "pay-unreadable", payBody("pm_card_visa"))
+	w.await("the unit parked", func() bool {
+		return w.number("SELECT count(*) FROM reviews WHERE order_id = 'unreadable' AND status = 'open' AND reason = 'issuance_refused'") == 1
+	})
+	w.await("the rest provided", func() bool {
+		return w.number("SELECT count(*) FROM fulfillment_units WHERE order_id = 'unreadable' AND status = 'issued'") == 1
+	})
+	w.settled("unreadable")
+	w.shortHistories("unreadable", 60)
+	w.booksAgree()
+}
