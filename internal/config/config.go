@@ -38,7 +38,7 @@ type Config struct {
 	BootstrapAPIKey    secret.Value `env:"ORDERFLOW_BOOTSTRAP_API_KEY" doc:"setup stores this API key: client:scopes:key, scopes joined by a plus sign (shop:checkout+operate:…), the key at least 24 characters."`
 	LogLevel           slog.Level   `env:"ORDERFLOW_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error."`
 
-	Listen          string `env:"ORDERFLOW_LISTEN" envDefault:"127.0.0.1:8080" doc:"Where starter serves the API, webhooks and the operator page."`
+	Listen          string `env:"ORDERFLOW_LISTEN" envDefault:"127.0.0.1:8080" doc:"Where starter serves the API."`
 	OpsListen       string `env:"ORDERFLOW_OPS_LISTEN" envDefault:"127.0.0.1:8081" doc:"Where starter serves health and metrics."`
 	WorkerOpsListen string `env:"ORDERFLOW_WORKER_OPS_LISTEN" envDefault:"127.0.0.1:8082" doc:"Where worker serves health and metrics."`
 

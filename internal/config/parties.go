@@ -86,7 +86,7 @@ func accountVariables() []accountVariable {
 		out = append(out,
 			accountVariable{p + "_SECRET_KEY", true, "", "The secret key of the account \"default\" at " + r.Name + ". Left out, there is no such account."},
 			accountVariable{p + "_PUBLIC_KEY", false, "", "Its public key, where the provider needs one."},
-			accountVariable{p + "_WEBHOOK_SECRET", true, "", "What its webhooks are verified with. Left out, its webhooks are not taken."},
+			accountVariable{p + "_WEBHOOK_SECRET", true, "", "For its webhooks, which this release does not take yet."},
 			accountVariable{p + "_API_BASE", false, "", "Another address than the provider's own, such as the sandbox's."},
 			accountVariable{p + "_TIMEOUT", false, "", "The longest one exchange may take; left out, the gateway's own."},
 		)
