@@ -130,7 +130,7 @@ func TestPC57_TwoTriesOverlap(t *testing.T) {
 	w.sub("PC-57 a charge: the same key both times, one charge", func(w *world) {
 		id := "pc57-charge"
 		w.place(id, grant("g", 1, 800))
-		w.arm(faults.Fault{Target: faults.Stripe, PathSuffix: "/confirm", Action: faults.Slow, Delay: 3 * time.Second, Times: 1})
+		w.arm(faults.Fault{Target: faults.Stripe, PathSuffix: "/confirm", Action: faults.Slow, Delay: 8 * time.Second, Times: 1})
 		oneOf(w.t, w.pay(id, "pc57-k1"), 201, 202)
 		w.awaitStatus(id, "completed")
 		w.settled(id)
@@ -147,7 +147,7 @@ func TestPC57_TwoTriesOverlap(t *testing.T) {
 	w.sub("PC-57 an idempotent issuer: the same operation both times, one issuance", func(w *world) {
 		id := "pc57-tickets"
 		w.place(id, issued("tickets", "t", 1, 800))
-		w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.Slow, Delay: 3 * time.Second, Times: 1})
+		w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.Slow, Delay: 8 * time.Second, Times: 1})
 		oneOf(w.t, w.pay(id, "pc57-k2"), 201, 202)
 		w.awaitStatus(id, "completed")
 		w.settled(id)
@@ -162,7 +162,7 @@ func TestPC57_TwoTriesOverlap(t *testing.T) {
 	w.sub("PC-57 an opaque issuer: the unit's claim keeps the second try from sending", func(w *world) {
 		id := "pc57-vouchers"
 		w.place(id, issued("vouchers", "v", 1, 800))
-		slow := w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.Slow, Delay: 3 * time.Second, Times: 1})
+		slow := w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.Slow, Delay: 8 * time.Second, Times: 1})
 		oneOf(w.t, w.pay(id, "pc57-k3"), 201, 202)
 		w.fired(slow, 1)
 		w.awaitReview(id, order.ReviewIssuanceUnknown)
