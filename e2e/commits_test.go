@@ -55,7 +55,7 @@ func everyWrite() []written {
 		{name: "prepared", commit: in("ObservationKeep", 1), want: done},            // the answer to prepare, with the claim of the confirm
 		{name: "charged", commit: in("ObservationKeep", 2), want: done, kill: true}, // the answer that says that money was taken
 		{name: "claim_again", commit: alone("OperationClaimAgain"), fault: lostConfirm, want: done},
-		{name: "reflect", commit: in("AttemptReflected", 1), want: done, kill: true},
+		{name: "reflect", commit: in("PaymentRecord", 1), want: done, kill: true},
 		{name: "unit_claim", commit: in("OperationInsert", 1), want: done, kill: true},
 		{name: "unit_claim_lookup", commit: in("OperationInsert", 1), issuer: "labels", want: parkedUnit(0)},
 		{name: "unit_claim_opaque", commit: in("OperationInsert", 1), issuer: "vouchers", want: parkedUnit(0), kill: true}, // claimed is sent, for all we know

@@ -143,7 +143,6 @@ CREATE UNIQUE INDEX attempts_one_open_per_order ON payment_attempts (order_id) W
 -- One provider payment belongs to one attempt: another order's approval cannot be used twice.
 CREATE UNIQUE INDEX attempts_provider_id_unique ON payment_attempts (gateway, account, environment, provider_payment_id)
     WHERE provider_payment_id <> '';
-CREATE INDEX attempts_unreflected ON payment_attempts (order_id) WHERE observed_seq <> reflected_seq;
 CREATE INDEX attempts_to_check ON payment_attempts (next_check_at) WHERE next_check_at IS NOT NULL;
 CREATE INDEX attempts_by_order ON payment_attempts (order_id, created_at);
 
@@ -226,7 +225,7 @@ CREATE TABLE operations (
     CONSTRAINT operations_sent_has_times CHECK ((sends = 0) = (sent_at IS NULL) AND (sends = 0) = (last_sent_at IS NULL)),
     CONSTRAINT operations_outcome_needs_send CHECK (outcome = '' OR sends > 0),
     CONSTRAINT operations_finished_has_time CHECK ((outcome NOT IN ('', 'unknown')) = (finished_at IS NOT NULL))
-);
+) WITH (fillfactor = 70); -- claimed and answered in place: no index holds what these updates change
 CREATE INDEX operations_by_order ON operations (order_id);
 
 CREATE TABLE issuances (

@@ -45,21 +45,23 @@ func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.Paymen
 		if o.ClientID != string(d.Client) {
 			return fault.New(fault.NotFound, "open attempt")
 		}
-		if a, err := w.read.AttemptByCallerKey(ctx, string(d.Client), d.CallerKey); err == nil {
-			if a.OrderID != o.OrderID {
-				return fault.Reject("key_bound_elsewhere", "open attempt")
-			}
-			out = a
-			return nil
-		} else if !isNoRows(err) {
+		met, err := w.read.AttemptsMet(ctx, sqlcgen.AttemptsMetParams{ClientID: string(d.Client), CallerKey: d.CallerKey, OrderID: o.OrderID})
+		if err != nil {
 			return err
 		}
 		sc, err := newScene(o)
 		if err != nil {
 			return err
 		}
-		if sc.attempt, err = unclosed(ctx, w, d.OrderID); err != nil {
-			return err
+		for i, a := range met {
+			if a.ClientID == string(d.Client) && a.CallerKey == d.CallerKey {
+				if a.OrderID != o.OrderID {
+					return fault.Reject("key_bound_elsewhere", "open attempt")
+				}
+				out = a
+				return nil
+			}
+			sc.attempt = &met[i]
 		}
 		if err := mayOpen(sc, row.Due, d); err != nil {
 			return err
@@ -132,15 +134,21 @@ type AttemptWork struct {
 	Operations []sqlcgen.Operation
 }
 
-// AttemptWork reads what is needed to go on with an attempt.
+// AttemptWork reads what is needed to go on with an attempt, as it stands at one moment.
 func (s *Store) AttemptWork(ctx context.Context, id order.AttemptID) (AttemptWork, error) {
-	var w AttemptWork
-	var err error
-	if w.Attempt, err = s.q().AttemptGet(ctx, string(id)); err != nil {
-		return w, translate("read attempt", err)
+	rows, err := s.q().AttemptWork(ctx, string(id))
+	if err != nil {
+		return AttemptWork{}, translate("read attempt", err)
 	}
-	w.Operations, err = s.q().OperationsByAttempt(ctx, ptr(string(id)))
-	return w, translate("read operations", err)
+	if len(rows) == 0 { // not there, or without a write
+		a, err := s.Attempt(ctx, id)
+		return AttemptWork{Attempt: a}, err
+	}
+	w := AttemptWork{Attempt: rows[0].PaymentAttempt, Operations: make([]sqlcgen.Operation, len(rows))}
+	for i, r := range rows {
+		w.Operations[i] = r.Operation
+	}
+	return w, nil
 }
 
 // OperationClaim makes the caller the one who sends an operation first (rule 2), and moves the attempt to sent. It reports

@@ -17,6 +17,9 @@ type scene struct {
 	attempt *sqlcgen.PaymentAttempt
 	unit    *sqlcgen.UnitLockRow
 	policy  order.Policy
+
+	seen      int32 // the number of the answer that is being reflected; 0 = none
+	reflected int32 // the highest that a queued move has noted as reflected
 }
 
 func newScene(o sqlcgen.Order) (scene, error) {
@@ -62,12 +65,18 @@ type cause struct {
 	decision    string
 	code        string
 	nextAction  []byte
+	raises      bool // it makes work, so the order's work is raised with it (rule 8)
 }
 
 // write queues everything a change says, and moves the scene along so that a second change of the same transaction sees it.
 func (s *Store) write(ctx context.Context, w *work, sc *scene, c order.Change, why cause) error {
 	if err := writeTransitions(ctx, w, sc, c, why); err != nil {
 		return err
+	}
+	if why.raises && c.To(order.SubjectOrder) == "" { // else its move raised it
+		if err := w.write.OrderRaiseWork(ctx, sc.order.OrderID); err != nil {
+			return err
+		}
 	}
 	if sc.attempt != nil {
 		if err := writeReviews(ctx, w, sc, c, order.SubjectAttempt, sc.attempt.AttemptID, sc.attempt.Version, why); err != nil {
@@ -92,7 +101,7 @@ func writeTransitions(ctx context.Context, w *work, sc *scene, c order.Change, w
 		var err error
 		switch t.Subject {
 		case order.SubjectOrder:
-			err = moveOrder(ctx, w, sc, t)
+			err = moveOrder(ctx, w, sc, t, why.raises)
 		case order.SubjectAttempt:
 			id = sc.attempt.AttemptID
 			err = moveAttempt(ctx, w, sc, t, c, why)
@@ -111,8 +120,12 @@ func writeTransitions(ctx context.Context, w *work, sc *scene, c order.Change, w
 	return w.write.TransitionsInsert(ctx, log)
 }
 
-func moveOrder(ctx context.Context, w *work, sc *scene, t order.Transition) error {
-	err := w.write.OrderMove(ctx, sqlcgen.OrderMoveParams{ToStatus: string(t.To), OrderID: sc.order.OrderID, FromStatus: string(t.From), Version: sc.order.Version})
+func moveOrder(ctx context.Context, w *work, sc *scene, t order.Transition, raises bool) error {
+	p := sqlcgen.OrderMoveParams{ToStatus: string(t.To), OrderID: sc.order.OrderID, FromStatus: string(t.From), Version: sc.order.Version}
+	if raises {
+		p.RaiseBy = 1
+	}
+	err := w.write.OrderMove(ctx, p)
 	sc.order.Status, sc.order.Version = string(t.To), sc.order.Version+1
 	if t.To == order.OrderExpired || t.To == order.OrderCanceled {
 		if err := w.write.StockRelease(ctx, sc.order.OrderID); err != nil {
@@ -125,8 +138,9 @@ func moveOrder(ctx context.Context, w *work, sc *scene, t order.Transition) erro
 func moveAttempt(ctx context.Context, w *work, sc *scene, t order.Transition, c order.Change, why cause) error {
 	p := sqlcgen.AttemptMoveParams{
 		ToStatus: string(t.To), AttemptID: sc.attempt.AttemptID, FromStatus: string(t.From), Version: sc.attempt.Version,
-		Code: why.code, CloseReason: string(c.CloseReason),
+		Code: why.code, CloseReason: string(c.CloseReason), ReflectedSeq: sc.seen,
 	}
+	sc.reflected = max(sc.reflected, sc.seen)
 	switch t.To {
 	case order.AttemptUnknown, order.AttemptPending, order.AttemptDeclined, order.AttemptSent:
 		at := time.Now().Add(sc.policy.ReviewCheckEvery)
@@ -216,14 +230,11 @@ func (s *Store) writeEvents(ctx context.Context, w *work, sc *scene, c order.Cha
 		if err != nil {
 			return err
 		}
-		id := string(order.NewEventID())
-		if err := w.write.OutboxInsertQueued(ctx, sqlcgen.OutboxInsertQueuedParams{EventID: id, OrderID: sc.order.OrderID, Type: string(t), BusinessKey: key, Payload: payload}); err != nil {
+		err = w.write.OutboxInsertQueued(ctx, sqlcgen.OutboxInsertQueuedParams{
+			EventID: string(order.NewEventID()), OrderID: sc.order.OrderID, Type: string(t), BusinessKey: key, Payload: payload, Receivers: s.opts.Receivers,
+		})
+		if err != nil {
 			return err
-		}
-		if len(s.opts.Receivers) > 0 {
-			if err := w.write.DeliveriesInsert(ctx, s.opts.Receivers, id); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -30,7 +30,21 @@ func TestLazyWritesLeaveTheConnectionAsItWas(t *testing.T) {
 	done, err := s.KeyComplete(t.Context(), k, "token", 201, []byte("sealed"))
 	require.NoError(t, err)
 	require.True(t, done)
-	var now string
-	require.NoError(t, pool.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&now))
-	require.Equal(t, "local", now)
+	unchanged := func() {
+		t.Helper()
+		var now string
+		require.NoError(t, pool.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&now))
+		require.Equal(t, "local", now)
+	}
+	unchanged()
+	due, err := s.DeliveriesClaim(t.Context(), "o", time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, due)
+	unchanged()
+	require.NoError(t, s.DeliveriesRecord(t.Context(), "o", []store.DeliveryResult{{EventID: "e", Receiver: "mail", Taken: true}}))
+	unchanged()
+	rested, err := s.Rest(t.Context(), "o", 1)
+	require.NoError(t, err)
+	require.False(t, rested)
+	unchanged()
 }

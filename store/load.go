@@ -83,7 +83,7 @@ func (s *Store) Snapshot(ctx context.Context, id order.ID, batch int) (Snapshot,
 
 // Rest marks the order's work as done, if it is still the work the run has seen (rule 8). False means that more came.
 func (s *Store) Rest(ctx context.Context, id order.ID, seen int64) (bool, error) {
-	n, err := s.q().OrderRest(ctx, seen, string(id))
+	n, err := s.lazy().OrderRest(ctx, seen, string(id))
 	return n == 1, translate("rest", err)
 }
 

@@ -49,6 +49,7 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 			return err
 		}
 		for i := range seen {
+			sc.seen = seen[i].Seq
 			if err := s.reflectOne(ctx, w, &sc, seen[i], &out); err != nil {
 				return err
 			}
@@ -63,7 +64,10 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 				return err
 			}
 		}
-		return w.write.AttemptReflected(ctx, seen[len(seen)-1].Seq, string(id))
+		if sc.reflected == sc.seen { // the move has noted it
+			return nil
+		}
+		return w.write.AttemptReflected(ctx, sc.seen, string(id))
 	})
 	return out, err
 }
@@ -97,17 +101,16 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 			}
 		}
 	}
-	if err := s.write(ctx, w, sc, c, cause{trigger: order.PaymentObserved, observation: &o.ObservationID, code: p.Code, nextAction: o.NextAction}); err != nil {
+	raises := c.PlanUnits || len(c.Events) > 0
+	err := s.write(ctx, w, sc, c, cause{trigger: order.PaymentObserved, observation: &o.ObservationID, code: p.Code, nextAction: o.NextAction, raises: raises})
+	if err != nil {
 		return err
 	}
-	if c.PlanUnits {
-		if err := planUnits(ctx, w, sc.order, out); err != nil {
-			return err
-		}
-	}
-	if c.PlanUnits || len(c.Events) > 0 {
+	if raises {
 		out.WorkTo++
-		return w.write.OrderRaiseWork(ctx, sc.order.OrderID)
+	}
+	if c.PlanUnits {
+		return planUnits(ctx, w, sc.order, out)
 	}
 	return nil
 }

@@ -42,8 +42,10 @@ func (s *Store) FulfillInternal(ctx context.Context, id order.ID, max int) (Prov
 		if err != nil {
 			return err
 		}
-		open, err := w.read.UnitsOpenCount(ctx, string(id))
-		if err != nil {
+		var open int64
+		if len(units) > 0 {
+			open = units[0].UnitsOpen
+		} else if open, err = w.read.UnitsOpenCount(ctx, string(id)); err != nil {
 			return err
 		}
 		out.Units, out.More, out.UnitsOpen = done, len(units) == max && done > 0, open-int64(done)
@@ -59,12 +61,10 @@ func (s *Store) completeIfDone(ctx context.Context, w *work, sc *scene, out *Pro
 	if c.Verdict != order.Applied {
 		return nil
 	}
-	if err := s.write(ctx, w, sc, c, cause{trigger: order.FulfillmentChecked}); err != nil {
-		return err
-	}
-	out.Order = order.Status(sc.order.Status)
 	out.WorkTo++
-	return w.write.OrderRaiseWork(ctx, sc.order.OrderID)
+	err := s.write(ctx, w, sc, c, cause{trigger: order.FulfillmentChecked, raises: true})
+	out.Order = order.Status(sc.order.Status)
+	return err
 }
 
 // provide runs the rule for each unit and queues what the allowed ones need.

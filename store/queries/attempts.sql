@@ -12,6 +12,13 @@ SELECT * FROM payment_attempts WHERE client_id = $1 AND caller_key = $2;
 -- name: AttemptUnclosed :one
 SELECT * FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL;
 
+-- name: AttemptsMet :many
+-- What a new attempt meets: the one its caller's key made before, and the order's unclosed one. Both by their own index; the
+-- same row may come twice.
+SELECT k.* FROM payment_attempts k WHERE k.client_id = sqlc.arg(client_id) AND k.caller_key = sqlc.arg(caller_key)
+UNION ALL
+SELECT o.* FROM payment_attempts o WHERE o.order_id = sqlc.arg(order_id) AND o.closed_at IS NULL;
+
 -- name: AttemptsByOrder :many
 SELECT * FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id;
 
@@ -28,7 +35,8 @@ UPDATE payment_attempts SET status = sqlc.arg(to_status), version = version + 1,
        close_reason = CASE WHEN sqlc.arg(to_status)::text = 'closed' AND closed_at IS NULL THEN sqlc.arg(close_reason)::text ELSE close_reason END,
        closed_at = CASE WHEN sqlc.arg(to_status)::text = 'closed' AND closed_at IS NULL THEN now() ELSE closed_at END,
        next_action = sqlc.narg(next_action)::jsonb,
-       next_check_at = sqlc.narg(next_check_at)::timestamptz
+       next_check_at = sqlc.narg(next_check_at)::timestamptz,
+       reflected_seq = greatest(reflected_seq, sqlc.arg(reflected_seq)::integer)
 WHERE attempt_id = sqlc.arg(attempt_id) AND status = sqlc.arg(from_status) AND version = sqlc.arg(version);
 
 -- name: AttemptReflected :exec
@@ -69,8 +77,10 @@ VALUES (sqlc.arg(operation_id), sqlc.arg(order_id), sqlc.arg(kind), sqlc.narg(at
         CASE WHEN sqlc.arg(sends)::integer > 0 THEN now() END, CASE WHEN sqlc.arg(sends)::integer > 0 THEN now() END)
 ON CONFLICT DO NOTHING;
 
--- name: OperationsByAttempt :many
-SELECT * FROM operations WHERE attempt_id = $1 ORDER BY created_at, array_position(ARRAY['prepare', 'confirm', 'cancel'], kind);
+-- name: AttemptWork :many
+-- An attempt with its outside writes, in the order they are sent. Every attempt has at least one.
+SELECT sqlc.embed(a), sqlc.embed(o) FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
+WHERE a.attempt_id = $1 ORDER BY o.created_at, array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind);
 
 -- name: OperationsByOrder :many
 SELECT operation_id, kind, attempt_id, unit_id, generation, sends, sent_at, last_sent_at, outcome, outcome_code, created_at
@@ -84,9 +94,10 @@ SELECT * FROM operations WHERE operation_id = $1;
 -- second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
 UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now()
 WHERE operation_id = $1 AND sent_at IS NULL
-  AND (kind NOT IN ('prepare', 'confirm', 'capture') OR EXISTS (
-       SELECT 1 FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id
-       WHERE a.attempt_id = operations.attempt_id AND a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+  AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
+       -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
+       SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
+       FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id WHERE a.attempt_id = operations.attempt_id))
 RETURNING *;
 
 -- name: OperationClaimAgain :one

@@ -36,8 +36,11 @@ SELECT * FROM order_lines WHERE order_id = $1 ORDER BY line_no;
 SELECT * FROM order_adjustments WHERE order_id = $1 ORDER BY adj_no;
 
 -- name: OrderMove :exec
--- A change of state names the status and version it expects; the row is locked, so no row here is a bug of ours.
+-- A change of state names the status and version it expects; the row is locked, so no row here is a bug of ours. Where the
+-- change creates work, it raises the work in the same statement (rule 8): one new version of the row instead of two.
 UPDATE orders SET status = sqlc.arg(to_status), version = version + 1,
+       work_seq = work_seq + sqlc.arg(raise_by)::bigint,
+       work_at = CASE WHEN sqlc.arg(raise_by)::bigint > 0 THEN now() ELSE work_at END,
        paid_at = CASE WHEN sqlc.arg(to_status)::text = 'paid' THEN now() ELSE paid_at END,
        completed_at = CASE WHEN sqlc.arg(to_status)::text = 'completed' THEN now() ELSE completed_at END,
        ended_at = CASE WHEN sqlc.arg(to_status)::text IN ('canceled', 'expired') THEN now() ELSE ended_at END

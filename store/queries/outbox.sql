@@ -1,14 +1,14 @@
 -- name: OutboxInsertQueued :exec
-INSERT INTO outbox_events (event_id, order_id, seq, type, business_key, payload)
-SELECT sqlc.arg(event_id)::text, sqlc.arg(order_id)::text,
-       1 + coalesce((SELECT max(e.seq) FROM outbox_events e WHERE e.order_id = sqlc.arg(order_id)::text), 0),
-       sqlc.arg(type)::text, sqlc.arg(business_key)::text, sqlc.arg(payload)::jsonb
-ON CONFLICT (order_id, business_key) DO NOTHING;
-
--- name: DeliveriesInsert :exec
+-- The event and one delivery for each receiver, in one statement. An event that is there already has its deliveries.
+WITH made AS (
+    INSERT INTO outbox_events (event_id, order_id, seq, type, business_key, payload)
+    SELECT sqlc.arg(event_id)::text, sqlc.arg(order_id)::text,
+           1 + coalesce((SELECT max(e.seq) FROM outbox_events e WHERE e.order_id = sqlc.arg(order_id)::text), 0),
+           sqlc.arg(type)::text, sqlc.arg(business_key)::text, sqlc.arg(payload)::jsonb
+    ON CONFLICT (order_id, business_key) DO NOTHING
+    RETURNING event_id, order_id, seq)
 INSERT INTO event_deliveries (event_id, receiver, order_id, seq)
-SELECT e.event_id, r, e.order_id, e.seq FROM outbox_events e, unnest(sqlc.arg(receivers)::text[]) AS r
-WHERE e.event_id = sqlc.arg(event_id) ON CONFLICT DO NOTHING;
+SELECT made.event_id, r, made.order_id, made.seq FROM made, unnest(sqlc.arg(receivers)::text[]) AS r;
 
 -- name: DeliveriesClaim :many
 -- In order per order and receiver: an event is due only when no earlier one of the same receiver is still open, or when

@@ -13,7 +13,10 @@ SELECT u.*, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.ord
 WHERE u.unit_id = $1 FOR UPDATE OF u;
 
 -- name: UnitsInternalPlanned :many
-SELECT u.*, l.sku FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+-- Each row also says how many units of the order are open, these included.
+SELECT u.*, l.sku, (SELECT count(*) FROM fulfillment_units x
+                    WHERE x.order_id = $1 AND x.status IN ('planned', 'issuing', 'unknown', 'refused')) AS units_open
+FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
 WHERE u.order_id = $1 AND u.status = 'planned' AND u.action IN ('stock', 'grant')
 ORDER BY u.line_no, u.ordinal LIMIT $2;
 

@@ -229,19 +229,21 @@ UPDATE payment_attempts SET status = $1, version = version + 1,
        close_reason = CASE WHEN $1::text = 'closed' AND closed_at IS NULL THEN $3::text ELSE close_reason END,
        closed_at = CASE WHEN $1::text = 'closed' AND closed_at IS NULL THEN now() ELSE closed_at END,
        next_action = $4::jsonb,
-       next_check_at = $5::timestamptz
-WHERE attempt_id = $6 AND status = $7 AND version = $8
+       next_check_at = $5::timestamptz,
+       reflected_seq = greatest(reflected_seq, $6::integer)
+WHERE attempt_id = $7 AND status = $8 AND version = $9
 `
 
 type AttemptMoveParams struct {
-	ToStatus    string
-	Code        string
-	CloseReason string
-	NextAction  []byte
-	NextCheckAt *time.Time
-	AttemptID   string
-	FromStatus  string
-	Version     int64
+	ToStatus     string
+	Code         string
+	CloseReason  string
+	NextAction   []byte
+	NextCheckAt  *time.Time
+	ReflectedSeq int32
+	AttemptID    string
+	FromStatus   string
+	Version      int64
 }
 
 func (q *Queries) AttemptMove(ctx context.Context, arg AttemptMoveParams) error {
@@ -251,6 +253,7 @@ func (q *Queries) AttemptMove(ctx context.Context, arg AttemptMoveParams) error 
 		arg.CloseReason,
 		arg.NextAction,
 		arg.NextCheckAt,
+		arg.ReflectedSeq,
 		arg.AttemptID,
 		arg.FromStatus,
 		arg.Version,
@@ -329,12 +332,140 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 	return i, err
 }
 
+const attemptWork = `-- name: AttemptWork :many
+SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
+WHERE a.attempt_id = $1 ORDER BY o.created_at, array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind)
+`
+
+type AttemptWorkRow struct {
+	PaymentAttempt PaymentAttempt
+	Operation      Operation
+}
+
+// An attempt with its outside writes, in the order they are sent. Every attempt has at least one.
+func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptWorkRow, error) {
+	rows, err := q.db.Query(ctx, attemptWork, attemptID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AttemptWorkRow
+	for rows.Next() {
+		var i AttemptWorkRow
+		if err := rows.Scan(
+			&i.PaymentAttempt.AttemptID,
+			&i.PaymentAttempt.OrderID,
+			&i.PaymentAttempt.ClientID,
+			&i.PaymentAttempt.CallerKey,
+			&i.PaymentAttempt.Gateway,
+			&i.PaymentAttempt.Account,
+			&i.PaymentAttempt.Environment,
+			&i.PaymentAttempt.MerchantReference,
+			&i.PaymentAttempt.ProviderPaymentID,
+			&i.PaymentAttempt.MethodType,
+			&i.PaymentAttempt.Currency,
+			&i.PaymentAttempt.AmountMinor,
+			&i.PaymentAttempt.Status,
+			&i.PaymentAttempt.Version,
+			&i.PaymentAttempt.Code,
+			&i.PaymentAttempt.CloseReason,
+			&i.PaymentAttempt.NextAction,
+			&i.PaymentAttempt.ObservedSeq,
+			&i.PaymentAttempt.ReflectedSeq,
+			&i.PaymentAttempt.Checks,
+			&i.PaymentAttempt.NextCheckAt,
+			&i.PaymentAttempt.CreatedAt,
+			&i.PaymentAttempt.ClosedAt,
+			&i.Operation.OperationID,
+			&i.Operation.OrderID,
+			&i.Operation.Kind,
+			&i.Operation.AttemptID,
+			&i.Operation.UnitID,
+			&i.Operation.Generation,
+			&i.Operation.SealedRequest,
+			&i.Operation.Fingerprint,
+			&i.Operation.Sends,
+			&i.Operation.SentAt,
+			&i.Operation.LastSentAt,
+			&i.Operation.Outcome,
+			&i.Operation.OutcomeCode,
+			&i.Operation.CreatedAt,
+			&i.Operation.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const attemptsByOrder = `-- name: AttemptsByOrder :many
 SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
 `
 
 func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]PaymentAttempt, error) {
 	rows, err := q.db.Query(ctx, attemptsByOrder, orderID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentAttempt
+	for rows.Next() {
+		var i PaymentAttempt
+		if err := rows.Scan(
+			&i.AttemptID,
+			&i.OrderID,
+			&i.ClientID,
+			&i.CallerKey,
+			&i.Gateway,
+			&i.Account,
+			&i.Environment,
+			&i.MerchantReference,
+			&i.ProviderPaymentID,
+			&i.MethodType,
+			&i.Currency,
+			&i.AmountMinor,
+			&i.Status,
+			&i.Version,
+			&i.Code,
+			&i.CloseReason,
+			&i.NextAction,
+			&i.ObservedSeq,
+			&i.ReflectedSeq,
+			&i.Checks,
+			&i.NextCheckAt,
+			&i.CreatedAt,
+			&i.ClosedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const attemptsMet = `-- name: AttemptsMet :many
+SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.created_at, k.closed_at FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
+UNION ALL
+SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.created_at, o.closed_at FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
+`
+
+type AttemptsMetParams struct {
+	ClientID  string
+	CallerKey string
+	OrderID   string
+}
+
+// What a new attempt meets: the one its caller's key made before, and the order's unclosed one. Both by their own index; the
+// same row may come twice.
+func (q *Queries) AttemptsMet(ctx context.Context, arg AttemptsMetParams) ([]PaymentAttempt, error) {
+	rows, err := q.db.Query(ctx, attemptsMet, arg.ClientID, arg.CallerKey, arg.OrderID)
 	if err != nil {
 		return nil, err
 	}
@@ -620,9 +751,10 @@ func (q *Queries) OperationAge(ctx context.Context, operationID string) (Operati
 const operationClaim = `-- name: OperationClaim :one
 UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now()
 WHERE operation_id = $1 AND sent_at IS NULL
-  AND (kind NOT IN ('prepare', 'confirm', 'capture') OR EXISTS (
-       SELECT 1 FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id
-       WHERE a.attempt_id = operations.attempt_id AND a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+  AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
+       -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
+       SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
+       FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id WHERE a.attempt_id = operations.attempt_id))
 RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
 `
 
@@ -806,46 +938,6 @@ func (q *Queries) OperationQuiet(ctx context.Context, safeAfter time.Duration, o
 	var i OperationQuietRow
 	err := row.Scan(&i.OperationID, &i.Quiet)
 	return i, err
-}
-
-const operationsByAttempt = `-- name: OperationsByAttempt :many
-SELECT operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at FROM operations WHERE attempt_id = $1 ORDER BY created_at, array_position(ARRAY['prepare', 'confirm', 'cancel'], kind)
-`
-
-func (q *Queries) OperationsByAttempt(ctx context.Context, attemptID *string) ([]Operation, error) {
-	rows, err := q.db.Query(ctx, operationsByAttempt, attemptID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Operation
-	for rows.Next() {
-		var i Operation
-		if err := rows.Scan(
-			&i.OperationID,
-			&i.OrderID,
-			&i.Kind,
-			&i.AttemptID,
-			&i.UnitID,
-			&i.Generation,
-			&i.SealedRequest,
-			&i.Fingerprint,
-			&i.Sends,
-			&i.SentAt,
-			&i.LastSentAt,
-			&i.Outcome,
-			&i.OutcomeCode,
-			&i.CreatedAt,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const operationsByOrder = `-- name: OperationsByOrder :many

@@ -155,17 +155,6 @@ func (q *Queries) DeliveriesDueOrders(ctx context.Context, minAge time.Duration,
 	return items, nil
 }
 
-const deliveriesInsert = `-- name: DeliveriesInsert :exec
-INSERT INTO event_deliveries (event_id, receiver, order_id, seq)
-SELECT e.event_id, r, e.order_id, e.seq FROM outbox_events e, unnest($1::text[]) AS r
-WHERE e.event_id = $2 ON CONFLICT DO NOTHING
-`
-
-func (q *Queries) DeliveriesInsert(ctx context.Context, receivers []string, eventID string) error {
-	_, err := q.db.Exec(ctx, deliveriesInsert, receivers, eventID)
-	return err
-}
-
 const deliveriesOpen = `-- name: DeliveriesOpen :one
 SELECT count(*) FROM event_deliveries WHERE order_id = $1 AND status = 'pending'
 `
@@ -229,14 +218,19 @@ func (q *Queries) DeliverySkip(ctx context.Context, subject string, orderID stri
 }
 
 const outboxInsertQueued = `-- name: OutboxInsertQueued :exec
-INSERT INTO outbox_events (event_id, order_id, seq, type, business_key, payload)
-SELECT $1::text, $2::text,
-       1 + coalesce((SELECT max(e.seq) FROM outbox_events e WHERE e.order_id = $2::text), 0),
-       $3::text, $4::text, $5::jsonb
-ON CONFLICT (order_id, business_key) DO NOTHING
+WITH made AS (
+    INSERT INTO outbox_events (event_id, order_id, seq, type, business_key, payload)
+    SELECT $2::text, $3::text,
+           1 + coalesce((SELECT max(e.seq) FROM outbox_events e WHERE e.order_id = $3::text), 0),
+           $4::text, $5::text, $6::jsonb
+    ON CONFLICT (order_id, business_key) DO NOTHING
+    RETURNING event_id, order_id, seq)
+INSERT INTO event_deliveries (event_id, receiver, order_id, seq)
+SELECT made.event_id, r, made.order_id, made.seq FROM made, unnest($1::text[]) AS r
 `
 
 type OutboxInsertQueuedParams struct {
+	Receivers   []string
 	EventID     string
 	OrderID     string
 	Type        string
@@ -244,8 +238,10 @@ type OutboxInsertQueuedParams struct {
 	Payload     []byte
 }
 
+// The event and one delivery for each receiver, in one statement. An event that is there already has its deliveries.
 func (q *Queries) OutboxInsertQueued(ctx context.Context, arg OutboxInsertQueuedParams) error {
 	_, err := q.db.Exec(ctx, outboxInsertQueued,
+		arg.Receivers,
 		arg.EventID,
 		arg.OrderID,
 		arg.Type,

@@ -397,7 +397,9 @@ func (q *Queries) UnitsExternalOpen(ctx context.Context, orderID string, limit i
 }
 
 const unitsInternalPlanned = `-- name: UnitsInternalPlanned :many
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, (SELECT count(*) FROM fulfillment_units x
+                    WHERE x.order_id = $1 AND x.status IN ('planned', 'issuing', 'unknown', 'refused')) AS units_open
+FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
 WHERE u.order_id = $1 AND u.status = 'planned' AND u.action IN ('stock', 'grant')
 ORDER BY u.line_no, u.ordinal LIMIT $2
 `
@@ -418,8 +420,10 @@ type UnitsInternalPlannedRow struct {
 	CreatedAt   time.Time
 	IssuedAt    *time.Time
 	Sku         string
+	UnitsOpen   int64
 }
 
+// Each row also says how many units of the order are open, these included.
 func (q *Queries) UnitsInternalPlanned(ctx context.Context, orderID string, limit int32) ([]UnitsInternalPlannedRow, error) {
 	rows, err := q.db.Query(ctx, unitsInternalPlanned, orderID, limit)
 	if err != nil {
@@ -445,6 +449,7 @@ func (q *Queries) UnitsInternalPlanned(ctx context.Context, orderID string, limi
 			&i.CreatedAt,
 			&i.IssuedAt,
 			&i.Sku,
+			&i.UnitsOpen,
 		); err != nil {
 			return nil, err
 		}
