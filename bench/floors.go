@@ -99,7 +99,10 @@ func activitiesWorkflow(ctx workflow.Context) error {
 func dialTemporal(ctx context.Context, address string) (client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: address, Logger: temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}}, // as the product's
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach Temporal at %s: %w", address, err)
 	}

@@ -25,6 +25,7 @@ type outcome struct {
 	Elapsed   time.Duration            `json:"elapsed"` // from the first request to the last workflow's end
 	Answers   []time.Duration          `json:"answers"` // sorted
 	Completed []time.Duration          `json:"completed,omitempty"`
+	Stages    []time.Duration          `json:"stages,omitempty"` // medians, by stageNames
 	Late      int                      `json:"late,omitempty"` // answers that were 202: not known yet
 	Events    []int                    `json:"events,omitempty"`
 	CPU       map[string]time.Duration `json:"cpu"`

@@ -17,11 +17,13 @@ import (
 	"orderflow/order"
 )
 
-// placed is one order of a run and when its client began it.
+// placed is one order of a run and its client's times.
 type placed struct {
-	ID    order.ID
-	Minor int64
-	Began time.Time
+	ID       order.ID
+	Minor    int64
+	Began    time.Time // the order's request
+	Pays     time.Time // the payment's request
+	Answered time.Time // the payment's answer
 }
 
 // book collects what the clients of one run did.
@@ -97,6 +99,9 @@ func (l *lab) finish(ctx context.Context, b *book, out *outcome) error {
 	if out.Completed, err = l.completionTimes(ctx, out.Name, b.orders); err != nil {
 		return err
 	}
+	if out.Stages, err = l.stages(ctx, out.Name, b.orders); err != nil {
+		return err
+	}
 	const sample = 20 // describing each would take longer than the run
 	for i := 0; i < len(b.orders); i += max(1, len(b.orders)/sample) {
 		d, err := l.temporal.DescribeWorkflow(ctx, order.WorkflowID(b.orders[i].ID), "")
@@ -130,12 +135,14 @@ func (l *lab) order(ctx context.Context, b *book, run string, i int) (time.Durat
 	if status != http.StatusCreated {
 		return 0, fmt.Errorf("order %s: answered %d, not 201", p.ID, status)
 	}
+	p.Pays = time.Now()
 	took, err := timed(func() error {
 		status, err = l.post(ctx, "/v1/orders/"+url.PathEscape(string(p.ID))+"/payments", "pay-"+string(p.ID), map[string]any{
 			"gateway": "stripe", "account": "default", "method": map[string]any{"type": "card", "token": "pm_card_visa"},
 		})
 		return err
 	})
+	p.Answered = p.Pays.Add(took)
 	b.add(p, status)
 	return took, err
 }

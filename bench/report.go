@@ -141,6 +141,7 @@ func (r *report) print(w io.Writer) {
 		slices.Sort(all)
 		fmt.Fprintf(w, "%-44s %8s %9s %9s %9s   %s\n", row.name, rate(median(rates)), ms(quantile(all, 0.5)), ms(quantile(all, 0.95)), ms(quantile(all, 0.99)), list(rates, "%.0f"))
 	}
+	r.printStages(w)
 	r.printCosts(w)
 	fmt.Fprintf(w, "\n%-44s %8s   %s\n", "ratios", "median", "rounds")
 	fmt.Fprintf(w, "%-44s %8.2f   %s   target >= %.2f\n", "full orders / floor update + 1 + 3 local", median(r.each(round.throughput)), list(r.each(round.throughput), "%.2f"), leastThroughput)
@@ -164,6 +165,21 @@ func list(values []float64, format string) string {
 		parts[i] = fmt.Sprintf(format, v)
 	}
 	return strings.Join(parts, " ")
+}
+
+// printStages shows where the time of one payment goes, at one client.
+func (r *report) printStages(w io.Writer) {
+	parts := make([]string, 0, len(stageNames))
+	for i, name := range stageNames {
+		at := median(r.each(func(p round) float64 {
+			if i >= len(p.Single.Stages) {
+				return 0
+			}
+			return p.Single.Stages[i].Seconds() * 1000
+		}))
+		parts = append(parts, fmt.Sprintf("%s %.1f", name, at))
+	}
+	fmt.Fprintf(w, "\none client, ms from the payment's request until: %s\n", strings.Join(parts, ", "))
 }
 
 // printCosts shows what one order or one floor workflow costs: history events, transactions, and CPU by process.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -98,4 +99,49 @@ func (l *lab) saveStatements(ctx context.Context, file string) error {
 	}
 	fmt.Fprintf(&b, "%7d calls %9.1f ms in all\n", allCalls, allTime)
 	return errors.Join(rows.Err(), os.WriteFile(file, []byte(b.String()), 0o600))
+}
+
+// stageNames are the times of one order that its rows tell, in the order they come.
+var stageNames = []string{"attempt stored", "prepare claimed", "confirm claimed", "charge answered", "paid", "complete", "delivered", "answered"}
+
+// stages are, for each name, the median time from the payment's request until then. A row's time is the beginning of its
+// transaction, on this machine's clock.
+func (l *lab) stages(ctx context.Context, run string, orders []placed) ([]time.Duration, error) {
+	rows, err := l.db.Query(ctx, `SELECT o.order_id, a.created_at, (SELECT min(sent_at) FROM operations p WHERE p.attempt_id = a.attempt_id AND kind = 'prepare'),
+			(SELECT min(sent_at) FROM operations p WHERE p.attempt_id = a.attempt_id AND kind = 'confirm'),
+			(SELECT max(observed_at) FROM observations v WHERE v.attempt_id = a.attempt_id), o.paid_at, o.completed_at,
+			(SELECT max(delivered_at) FROM event_deliveries d WHERE d.order_id = o.order_id)
+		FROM orders o JOIN payment_attempts a USING (order_id) WHERE starts_with(o.order_id, $1)`, run+"-")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	by := map[string]placed{}
+	for _, p := range orders {
+		by[string(p.ID)] = p
+	}
+	all := make([][]time.Duration, len(stageNames))
+	for rows.Next() {
+		var id string
+		at := make([]*time.Time, len(stageNames)-1)
+		to := []any{&id}
+		for i := range at {
+			to = append(to, &at[i])
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		p := by[id]
+		for i, t := range append(at, &p.Answered) {
+			if t != nil {
+				all[i] = append(all[i], t.Sub(p.Pays))
+			}
+		}
+	}
+	out := make([]time.Duration, len(stageNames))
+	for i := range all {
+		slices.Sort(all[i])
+		out[i] = quantile(all[i], 0.5)
+	}
+	return out, rows.Err()
 }

@@ -99,6 +99,10 @@ func (c Config) Temporal(log *slog.Logger) (client.Options, error) {
 		o.Namespace = client.DefaultNamespace
 	}
 	o.Logger = temporallog.NewStructuredLogger(log)
+	if o.ConnectionOptions.GrpcCompression == nil {
+		// The SDK's default squeezes every message. Ours are a few kilobytes, and squeezing cost more time here than sending.
+		o.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
+	}
 	return o, nil
 }
 
