@@ -37,17 +37,18 @@ type AttemptDraft struct {
 func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.PaymentAttempt, error) {
 	var out sqlcgen.PaymentAttempt
 	err := s.inTx(ctx, "open attempt", func(ctx context.Context, w *work) error {
-		row, err := w.read.OrderLockDue(ctx, string(d.OrderID))
-		if err != nil {
+		var row sqlcgen.OrderLockDueRow
+		var met []sqlcgen.PaymentAttempt
+		key := sqlcgen.AttemptsMetParams{ClientID: string(d.Client), CallerKey: d.CallerKey, OrderID: string(d.OrderID)}
+		if err := w.together(ctx,
+			func(q *sqlcgen.Queries) (err error) { row, err = q.OrderLockDue(ctx, string(d.OrderID)); return },
+			func(q *sqlcgen.Queries) (err error) { met, err = q.AttemptsMet(ctx, key); return },
+		); err != nil {
 			return err
 		}
 		o := row.Order
 		if o.ClientID != string(d.Client) {
 			return fault.New(fault.NotFound, "open attempt")
-		}
-		met, err := w.read.AttemptsMet(ctx, sqlcgen.AttemptsMetParams{ClientID: string(d.Client), CallerKey: d.CallerKey, OrderID: o.OrderID})
-		if err != nil {
-			return err
 		}
 		sc, err := newScene(o)
 		if err != nil {

@@ -17,6 +17,7 @@ type scene struct {
 	attempt *sqlcgen.PaymentAttempt
 	unit    *sqlcgen.UnitLockRow
 	policy  order.Policy
+	lines   []sqlcgen.OrderLine // of an open order whose payment is being reflected
 
 	seen      int32 // the number of the answer that is being reflected; 0 = none
 	reflected int32 // the highest that a queued move has noted as reflected

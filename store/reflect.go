@@ -34,20 +34,22 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 	var out Reflected
 	err := s.inTx(ctx, "reflect payment", func(ctx context.Context, w *work) error {
 		out = Reflected{Verdict: order.Unchanged}
-		row, err := w.read.AttemptLock(ctx, string(id))
-		if err != nil {
+		var row sqlcgen.AttemptLockRow
+		var seen []sqlcgen.Observation
+		var lines []sqlcgen.OrderLine
+		if err := w.together(ctx,
+			func(q *sqlcgen.Queries) (err error) { row, err = q.AttemptLock(ctx, string(id)); return },
+			func(q *sqlcgen.Queries) (err error) { seen, err = q.ObservationsUnreflected(ctx, string(id)); return },
+			func(q *sqlcgen.Queries) (err error) { lines, err = q.OrderLinesToPlan(ctx, string(id)); return },
+		); err != nil {
 			return err
 		}
 		sc, err := newScene(row.Order)
 		if err != nil {
 			return err
 		}
-		sc.attempt = &row.PaymentAttempt
+		sc.attempt, sc.lines = &row.PaymentAttempt, lines
 		out.WorkFrom, out.WorkTo = sc.order.WorkSeq, sc.order.WorkSeq
-		seen, err := w.read.ObservationsUnreflected(ctx, ptr(string(id)), sc.attempt.ReflectedSeq)
-		if err != nil {
-			return err
-		}
 		for i := range seen {
 			sc.seen = seen[i].Seq
 			if err := s.reflectOne(ctx, w, &sc, seen[i], &out); err != nil {
@@ -110,7 +112,7 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 		out.WorkTo++
 	}
 	if c.PlanUnits {
-		return planUnits(ctx, w, sc.order, out)
+		return planUnits(ctx, w, sc, out)
 	}
 	return nil
 }
@@ -134,11 +136,8 @@ func recordMoney(ctx context.Context, w *work, sc scene, o sqlcgen.Observation, 
 
 // planUnits makes one unit per quantity of each line. The ids derive from order, line and ordinal by a hash of the natural
 // key, so a second plan of the same promise makes the same rows.
-func planUnits(ctx context.Context, w *work, o sqlcgen.Order, out *Reflected) error {
-	lines, err := w.read.OrderLinesGet(ctx, o.OrderID)
-	if err != nil {
-		return err
-	}
+func planUnits(ctx context.Context, w *work, sc *scene, out *Reflected) error {
+	o, lines := sc.order, sc.lines
 	p := sqlcgen.UnitsPlanParams{OrderID: o.OrderID, Revision: o.Revision}
 	log := sqlcgen.TransitionsInsertParams{OrderID: o.OrderID, Trigger: string(order.PaymentObserved)}
 	for _, l := range lines {

@@ -25,8 +25,15 @@ func (s *Store) FulfillInternal(ctx context.Context, id order.ID, max int) (Prov
 	var out Provided
 	err := s.inTx(ctx, "fulfill order", func(ctx context.Context, w *work) error {
 		out = Provided{}
-		o, err := w.read.OrderLock(ctx, string(id))
-		if err != nil {
+		var o sqlcgen.Order
+		var units []sqlcgen.UnitsInternalPlannedRow
+		if err := w.together(ctx,
+			func(q *sqlcgen.Queries) (err error) { o, err = q.OrderLock(ctx, string(id)); return },
+			func(q *sqlcgen.Queries) (err error) {
+				units, err = q.UnitsInternalPlanned(ctx, string(id), int32(max))
+				return
+			},
+		); err != nil {
 			return err
 		}
 		sc, err := newScene(o)
@@ -34,10 +41,6 @@ func (s *Store) FulfillInternal(ctx context.Context, id order.ID, max int) (Prov
 			return err
 		}
 		out.Order, out.WorkFrom, out.WorkTo = order.Status(o.Status), o.WorkSeq, o.WorkSeq
-		units, err := w.read.UnitsInternalPlanned(ctx, string(id), int32(max))
-		if err != nil {
-			return err
-		}
 		done, err := provide(ctx, w, sc, units)
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/internal/fault"
+	"orderflow/order"
 	"orderflow/store/sqlcgen"
 )
 
@@ -241,4 +242,65 @@ func TestErrorsCarryNoInput(t *testing.T) {
 	_, err = Open(e.ctx(), "not a url: secret-password", 1, Options{})
 	require.ErrorContains(t, err, "DATABASE_URL")
 	require.NotContains(t, err.Error(), "secret-password")
+}
+
+// The second of two reads sent together must not answer from before the lock that the first one waited for.
+func TestReadsTogetherSeeWhatTheLockWaitedFor(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.open(e.place("o", grantLine(1)), "k")
+	tx, err := e.owner.Begin(e.ctx())
+	require.NoError(t, err)
+	_, err = tx.Exec(e.ctx(), "SELECT 1 FROM orders WHERE order_id = 'o' FOR UPDATE")
+	require.NoError(t, err)
+	owned := sqlcgen.New(tx)
+	seq, err := owned.AttemptObserved(e.ctx(), "pi_"+a.AttemptID, a.AttemptID)
+	require.NoError(t, err)
+	require.NoError(t, owned.ObservationKeep(e.ctx(), observationParams(answer(a, order.Succeeded), seq.ObservedSeq)))
+	done := make(chan Reflected)
+	go func() { done <- e.reflect(a) }()
+	require.Eventually(t, func() bool {
+		return e.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+	}, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, tx.Commit(e.ctx()))
+	require.Equal(t, order.OrderPaid, (<-done).Order)
+}
+
+func TestReadsTogetherLeaveTheConnectionClean(t *testing.T) {
+	t.Parallel()
+	e := setupConns(t, 1, "")
+	e.place("o", grantLine(2))
+	var o sqlcgen.Order
+	var lines []sqlcgen.OrderLine
+	lock := func(id string) func(*sqlcgen.Queries) error {
+		return func(q *sqlcgen.Queries) (err error) { o, err = q.OrderLock(e.ctx(), id); return }
+	}
+	read := func(id string) func(*sqlcgen.Queries) error {
+		return func(q *sqlcgen.Queries) (err error) { lines, err = q.OrderLinesGet(e.ctx(), id); return }
+	}
+	both := func(first, second string) error {
+		return e.s.inTx(e.ctx(), "both", func(ctx context.Context, w *work) error { return w.together(ctx, lock(first), read(second)) })
+	}
+	require.NoError(t, both("o", "o"))
+	require.Equal(t, "o", o.OrderID)
+	require.Len(t, lines, 1)
+	require.True(t, fault.IsCode(both("nobody", "o"), fault.NotFound), "the first finds nothing")
+	require.NoError(t, both("o", "nobody"))
+	require.Empty(t, lines)
+	require.NoError(t, e.s.inTx(e.ctx(), "again", func(ctx context.Context, w *work) error {
+		if err := w.together(ctx, read("o")); err != nil {
+			return err
+		}
+		if err := w.together(ctx, lock("o"), read("o")); err != nil { // BEGIN is sent once
+			return err
+		}
+		return w.write.OrderRaiseWork(ctx, "o")
+	}))
+	require.EqualValues(t, 1, e.count("SELECT work_seq FROM orders"))
+	require.Panics(t, func() {
+		_ = e.s.inTx(e.ctx(), "no query", func(ctx context.Context, w *work) error {
+			return w.together(ctx, func(*sqlcgen.Queries) error { return nil })
+		})
+	})
+	require.NoError(t, both("o", "o"), "and the connection is still of use")
 }

@@ -150,7 +150,9 @@ VALUES (sqlc.arg(order_id), sqlc.narg(attempt_id), sqlc.narg(unit_id), sqlc.narg
         sqlc.narg(next_action), sqlc.narg(provider_time));
 
 -- name: ObservationsUnreflected :many
-SELECT * FROM observations WHERE attempt_id = $1 AND seq > $2 ORDER BY seq;
+SELECT o.* FROM observations o
+WHERE o.attempt_id = sqlc.arg(attempt_id)::text AND o.seq > (SELECT a.reflected_seq FROM payment_attempts a WHERE a.attempt_id = sqlc.arg(attempt_id)::text)
+ORDER BY o.seq;
 
 -- name: ObservationsByOrder :many
 SELECT * FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000;

@@ -32,6 +32,11 @@ SELECT * FROM orders WHERE order_id = $1 FOR SHARE;
 -- name: OrderLinesGet :many
 SELECT * FROM order_lines WHERE order_id = $1 ORDER BY line_no;
 
+-- name: OrderLinesToPlan :many
+-- The lines of an attempt's order, while it is open: units are planned as it becomes paid, and a paid order's are planned.
+SELECT l.* FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id JOIN order_lines l ON l.order_id = o.order_id
+WHERE a.attempt_id = sqlc.arg(attempt_id) AND o.status = 'open' ORDER BY l.line_no;
+
 -- name: OrderAdjustmentsGet :many
 SELECT * FROM order_adjustments WHERE order_id = $1 ORDER BY adj_no;
 

@@ -681,11 +681,13 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 }
 
 const observationsUnreflected = `-- name: ObservationsUnreflected :many
-SELECT observation_id, order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, currency, amount_minor, captured_minor, refunded_minor, code, request_id, read_version, next_action, provider_time, observed_at FROM observations WHERE attempt_id = $1 AND seq > $2 ORDER BY seq
+SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.currency, o.amount_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.next_action, o.provider_time, o.observed_at FROM observations o
+WHERE o.attempt_id = $1::text AND o.seq > (SELECT a.reflected_seq FROM payment_attempts a WHERE a.attempt_id = $1::text)
+ORDER BY o.seq
 `
 
-func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID *string, seq int32) ([]Observation, error) {
-	rows, err := q.db.Query(ctx, observationsUnreflected, attemptID, seq)
+func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID string) ([]Observation, error) {
+	rows, err := q.db.Query(ctx, observationsUnreflected, attemptID)
 	if err != nil {
 		return nil, err
 	}

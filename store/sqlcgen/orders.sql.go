@@ -211,6 +211,43 @@ func (q *Queries) OrderLinesInsert(ctx context.Context, arg OrderLinesInsertPara
 	return err
 }
 
+const orderLinesToPlan = `-- name: OrderLinesToPlan :many
+SELECT l.order_id, l.line_no, l.sku, l.name, l.quantity, l.unit_amount_minor, l.amount_minor, l.tax_rate, l.action, l.issuer FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id JOIN order_lines l ON l.order_id = o.order_id
+WHERE a.attempt_id = $1 AND o.status = 'open' ORDER BY l.line_no
+`
+
+// The lines of an attempt's order, while it is open: units are planned as it becomes paid, and a paid order's are planned.
+func (q *Queries) OrderLinesToPlan(ctx context.Context, attemptID string) ([]OrderLine, error) {
+	rows, err := q.db.Query(ctx, orderLinesToPlan, attemptID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrderLine
+	for rows.Next() {
+		var i OrderLine
+		if err := rows.Scan(
+			&i.OrderID,
+			&i.LineNo,
+			&i.Sku,
+			&i.Name,
+			&i.Quantity,
+			&i.UnitAmountMinor,
+			&i.AmountMinor,
+			&i.TaxRate,
+			&i.Action,
+			&i.Issuer,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const orderLock = `-- name: OrderLock :one
 SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR UPDATE
 `
