@@ -216,8 +216,7 @@ func (t *try) perform(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (PaymentResult, error) {
 	kind := gateways.Kind(op.Kind)
 	if kind == gateways.Prepare && t.att.ProviderPaymentID == "" {
-		// Making the object takes no money, so asking for it again under the same key is always safe.
-		return t.repeat(ctx, op, maySend)
+		return t.prepareAgain(ctx, op, maySend)
 	}
 	age, err := t.a.d.Store.OperationAge(ctx, order.OperationID(op.OperationID))
 	never := fault.IsCode(err, fault.NotFound)
@@ -244,6 +243,24 @@ func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 		}
 	}
 	return t.keep(ctx, o, op, "lookup")
+}
+
+// prepareAgain makes the object whose id never came. It takes no money, so asking for it again under the same key is always safe.
+// A provider may replay a stored failure for a day, though: from the second repeat on, the object is looked for by our reference
+// first. Not finding it proves nothing.
+func (t *try) prepareAgain(ctx context.Context, op sqlcgen.Operation, maySend bool) (PaymentResult, error) {
+	if op.Sends > 1 || !maySend {
+		o, err := t.look(ctx)
+		switch {
+		case err != nil:
+			return PaymentResult{}, err
+		case o.Outcome == gateways.Untouched && t.ours(o):
+			return t.keep(ctx, o, op, "lookup")
+		case o.Outcome != gateways.NotFound:
+			return t.keep(ctx, o, sqlcgen.Operation{}, "lookup")
+		}
+	}
+	return t.repeat(ctx, op, maySend)
 }
 
 // repeat sends the stored request again under its stored key, as the only one to do so now.
