@@ -116,7 +116,7 @@ func TestHistoriesOfEveryWaitState(t *testing.T) {
 // TestACardOrderTakesAtMostTwentyEvents: history is what an order costs Temporal. No sweep is due meanwhile.
 func TestACardOrderTakesAtMostTwentyEvents(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_SWEEP_MIN_AGE", "5m"), with("ORDERFLOW_DELIVERY_LOCAL_BUDGET", "10s"))
+	w := newWorld(t, with("ORDERFLOW_SWEEP_MIN_AGE", "5m"), with("ORDERFLOW_DELIVERY_LOCAL_BUDGET", "4s"))
 	w.place("card", grant("g", 1, 500))
 	w.buy("card", "k-1")
 	w.awaitStatus("card", "completed")
