@@ -26,7 +26,7 @@ type outcome struct {
 	Answers   []time.Duration          `json:"answers"` // sorted
 	Completed []time.Duration          `json:"completed,omitempty"`
 	Stages    []time.Duration          `json:"stages,omitempty"` // medians, by stageNames
-	Late      int                      `json:"late,omitempty"` // answers that were 202: not known yet
+	Late      int                      `json:"late,omitempty"`   // answers that were 202: not known yet
 	Events    []int                    `json:"events,omitempty"`
 	CPU       map[string]time.Duration `json:"cpu"`
 	WriteTx   int64                    `json:"write_transactions"`
