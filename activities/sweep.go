@@ -27,6 +27,7 @@ type Swept struct {
 // and lapses orders whose time is over. It asks the database, never Temporal's visibility, so it also rebuilds an emptied
 // Temporal.
 func (a *Activities) Sweep(ctx context.Context) (Swept, error) {
+	defer alive(ctx)()
 	s := a.d.Sweep
 	var out Swept
 	work, err := a.d.Store.OrdersWithWork(ctx, s.MinAge, s.Again, s.Max)

@@ -314,7 +314,7 @@ func (w *world) awaitHTTP(url string, p *process) {
 // await polls a condition; there is no other way to wait for another process.
 func (w *world) await(what string, cond func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(45 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for !cond() {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("waited too long for: %s", what)

@@ -12,7 +12,7 @@ import (
 // A background run is short and comes again by its schedule, so it is given up rather than retried for long.
 var background = workflow.ActivityOptions{
 	StartToCloseTimeout: 5 * time.Minute,
-	HeartbeatTimeout:    time.Minute,
+	HeartbeatTimeout:    5 * time.Second, // a killed worker must not hold the schedule up: no round starts beside another
 	RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
 }
 
