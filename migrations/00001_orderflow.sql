@@ -69,7 +69,6 @@ CREATE TABLE orders (
 -- The sweep reads open work only; its cost follows unfinished orders, not all orders.
 CREATE INDEX orders_with_work ON orders (work_at) WHERE work_seq <> done_seq;
 CREATE INDEX orders_open_by_expiry ON orders (expires_at) WHERE status = 'open';
-CREATE INDEX orders_by_client ON orders (client_id, created_at);
 
 CREATE TABLE order_lines (
     order_id          text NOT NULL REFERENCES orders,

@@ -13,16 +13,34 @@ import (
 // OrderPlace stores a validated draft: order, lines, adjustments, reserved stock and the first log line. It reports false
 // when the same caller key stored it before. Rejections: order_exists, out_of_stock, no_such_stock.
 func (s *Store) OrderPlace(ctx context.Context, d order.Draft, callerKey string, p order.Policy) (created bool, err error) {
+	_, created, err = s.place(ctx, d, callerKey, p)
+	return created, err
+}
+
+// OrderPlaceHead is OrderPlace, and says how the order stands: a new one as it was stored, without being read again.
+func (s *Store) OrderPlaceHead(ctx context.Context, d order.Draft, callerKey string, p order.Policy) (Head, error) {
+	row, created, err := s.place(ctx, d, callerKey, p)
+	if err != nil {
+		return Head{}, err
+	}
+	if created {
+		return Head{Order: row}, nil
+	}
+	return s.OrderHead(ctx, d.Client, d.ID)
+}
+
+func (s *Store) place(ctx context.Context, d order.Draft, callerKey string, p order.Policy) (row sqlcgen.Order, created bool, err error) {
 	exp, err := d.Currency.Exponent()
 	if err != nil {
-		return false, fault.Wrap(fault.InternalError, "place order", err)
+		return row, false, fault.Wrap(fault.InternalError, "place order", err)
 	}
 	policy, err := json.Marshal(p)
 	if err != nil {
-		return false, fault.Wrap(fault.InternalError, "place order", err)
+		return row, false, fault.Wrap(fault.InternalError, "place order", err)
 	}
 	err = s.inTx(ctx, "place order", func(ctx context.Context, w *work) error {
-		n, err := w.read.OrderInsert(ctx, sqlcgen.OrderInsertParams{
+		var err error
+		row, err = w.read.OrderInsert(ctx, sqlcgen.OrderInsertParams{
 			OrderID: string(d.ID), ClientID: string(d.Client), CallerKey: callerKey, Currency: string(d.Currency), CurrencyExponent: int16(exp),
 			LinesMinor: d.LinesSum(), AdjustmentsMinor: d.AdjustmentsSum(), TotalMinor: d.Total, BuyerRef: d.BuyerRef,
 			Policy: policy, PolicyVersion: int32(p.Version), ExpiresAt: d.ExpiresAt,
@@ -30,18 +48,18 @@ func (s *Store) OrderPlace(ctx context.Context, d order.Draft, callerKey string,
 		if violates(err, "orders_caller_key_unique") {
 			return fault.Reject("key_bound_elsewhere", "place order")
 		}
+		if created = !isNoRows(err); !created {
+			return ownOrder(ctx, w, d, callerKey)
+		}
 		if err != nil {
 			return err
-		}
-		if created = n == 1; !created {
-			return ownOrder(ctx, w, d, callerKey)
 		}
 		if err := reserveStock(ctx, w, d); err != nil {
 			return err
 		}
 		return insertLines(ctx, w, d)
 	})
-	return created, err
+	return row, created, err
 }
 
 // ownOrder accepts an existing row only if this very request made it.

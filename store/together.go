@@ -18,11 +18,7 @@ func (w *work) together(ctx context.Context, reads ...func(*sqlcgen.Queries) err
 	if !w.begun {
 		b.Queue("begin")
 	}
-	for _, read := range reads {
-		if err := read(sqlcgen.New(noting{b})); !errors.Is(err, errNoted) {
-			panic("store: a read beside others must be one query")
-		}
-	}
+	noteAll(b, reads)
 	first := !w.begun
 	w.begun = true
 	br := w.conn.SendBatch(ctx, b)
@@ -32,6 +28,27 @@ func (w *work) together(ctx context.Context, reads ...func(*sqlcgen.Queries) err
 			return err
 		}
 	}
+	return answerAll(br, reads)
+}
+
+// readTogether is together outside a transaction.
+func (s *Store) readTogether(ctx context.Context, reads ...func(*sqlcgen.Queries) error) error {
+	b := &pgx.Batch{}
+	noteAll(b, reads)
+	br := s.pool.SendBatch(ctx, b)
+	defer func() { _ = br.Close() }()
+	return answerAll(br, reads)
+}
+
+func noteAll(b *pgx.Batch, reads []func(*sqlcgen.Queries) error) {
+	for _, read := range reads {
+		if err := read(sqlcgen.New(noting{b})); !errors.Is(err, errNoted) {
+			panic("store: a read beside others must be one query")
+		}
+	}
+}
+
+func answerAll(br pgx.BatchResults, reads []func(*sqlcgen.Queries) error) error {
 	for _, read := range reads {
 		if err := read(sqlcgen.New(answering{br})); err != nil {
 			return err

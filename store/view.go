@@ -37,11 +37,29 @@ func (s *Store) OrderHead(ctx context.Context, client order.ClientID, id order.I
 	return orderHead(ctx, s.q(), client, id)
 }
 
+// AttemptHead reads an attempt and the head of its order, which must be the client's, in one round trip.
+func (s *Store) AttemptHead(ctx context.Context, client order.ClientID, id order.ID, attempt order.AttemptID) (sqlcgen.PaymentAttempt, Head, error) {
+	var a sqlcgen.PaymentAttempt
+	var row sqlcgen.OrderHeadRow
+	if err := s.readTogether(ctx,
+		func(q *sqlcgen.Queries) (err error) { a, err = q.AttemptGet(ctx, string(attempt)); return },
+		func(q *sqlcgen.Queries) (err error) { row, err = q.OrderHead(ctx, string(id)); return },
+	); err != nil {
+		return a, Head{}, translate("read attempt", err)
+	}
+	h, err := headOf(row, client)
+	return a, h, err
+}
+
 func orderHead(ctx context.Context, q *sqlcgen.Queries, client order.ClientID, id order.ID) (Head, error) {
 	row, err := q.OrderHead(ctx, string(id))
 	if err != nil {
 		return Head{}, translate("read order", err)
 	}
+	return headOf(row, client)
+}
+
+func headOf(row sqlcgen.OrderHeadRow, client order.ClientID) (Head, error) {
 	if client != "" && row.Order.ClientID != string(client) {
 		return Head{}, fault.New(fault.NotFound, "read order")
 	}

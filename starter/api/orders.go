@@ -66,12 +66,9 @@ func (a *API) placeOrder(ctx context.Context, in *placeInput) (*placeOutput, err
 	if _, err := g.Begin(ctx, func() string { return string(d.ID) }); err != nil {
 		return nil, err
 	}
-	if _, err := a.d.Store.OrderPlace(ctx, d, g.Key(), a.d.Policy); err != nil {
-		return nil, a.placeProblem(ctx, d, err)
-	}
-	h, err := a.d.Store.OrderHead(ctx, caller.Client, d.ID)
+	h, err := a.d.Store.OrderPlaceHead(ctx, d, g.Key(), a.d.Policy)
 	if err != nil {
-		return nil, a.failure(ctx, err)
+		return nil, a.placeProblem(ctx, d, err)
 	}
 	return &placeOutput{Location: orderPath(d.ID), Body: view.SummaryOf(h)}, nil
 }

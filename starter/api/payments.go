@@ -83,7 +83,8 @@ func (a *API) payOrder(ctx context.Context, in *payInput) (*payOutput, error) {
 	if err != nil {
 		return nil, a.openProblem(ctx, caller.Client, d.OrderID, err)
 	}
-	return a.paymentAnswer(ctx, caller.Client, a.settle(ctx, at))
+	a.drive(ctx, at)
+	return a.paymentAnswer(ctx, caller.Client, at)
 }
 
 // plan checks a request's form and freezes what will be sent. It has no effect.
@@ -144,19 +145,24 @@ func reasonOf(err error, b PaymentRequest) string {
 	return "Nothing was sent: " + reason + "."
 }
 
-// settle drives an attempt that may still be on its way and reads what became of it. Whatever the engine says or does not
-// say, PostgreSQL is asked.
-func (a *API) settle(ctx context.Context, at sqlcgen.PaymentAttempt) sqlcgen.PaymentAttempt {
+// drive has an attempt that may still be on its way worked on, for as long as the answer may take. What became of it is
+// asked of PostgreSQL, whatever the engine says or does not say.
+func (a *API) drive(ctx context.Context, at sqlcgen.PaymentAttempt) {
 	switch order.Status(at.Status) {
 	case order.AttemptCreated, order.AttemptSent, order.AttemptUnknown:
 	default:
-		return at
+		return
 	}
 	within, cancel := context.WithTimeout(ctx, a.d.AnswerBudget)
 	defer cancel()
 	if err := a.d.Engine.Submit(within, order.ID(at.OrderID), order.AttemptID(at.AttemptID)); err != nil {
 		a.d.Log.InfoContext(ctx, "no outcome within the answer budget", "attempt", at.AttemptID, "error_type", errorType(err))
 	}
+}
+
+// settle drives an attempt and reads what became of it.
+func (a *API) settle(ctx context.Context, at sqlcgen.PaymentAttempt) sqlcgen.PaymentAttempt {
+	a.drive(ctx, at)
 	now, err := a.d.Store.Attempt(ctx, order.AttemptID(at.AttemptID))
 	if err != nil {
 		return at // it is stored and on its way: "checking" is true
@@ -172,7 +178,7 @@ func errorType(err error) string {
 }
 
 func (a *API) paymentAnswer(ctx context.Context, client order.ClientID, at sqlcgen.PaymentAttempt) (*payOutput, error) {
-	h, err := a.d.Store.OrderHead(ctx, client, order.ID(at.OrderID))
+	at, h, err := a.d.Store.AttemptHead(ctx, client, order.ID(at.OrderID), order.AttemptID(at.AttemptID))
 	if err != nil {
 		return nil, a.failure(ctx, err)
 	}

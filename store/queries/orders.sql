@@ -1,8 +1,9 @@
--- name: OrderInsert :execrows
+-- name: OrderInsert :one
 INSERT INTO orders (order_id, client_id, caller_key, currency, currency_exponent, lines_minor, adjustments_minor, total_minor,
                     buyer_ref, policy, policy_version, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-ON CONFLICT (order_id) DO NOTHING;
+ON CONFLICT (order_id) DO NOTHING
+RETURNING *;
 
 -- name: OrderLinesInsert :exec
 INSERT INTO order_lines (order_id, line_no, sku, name, quantity, unit_amount_minor, amount_minor, tax_rate, action, issuer)

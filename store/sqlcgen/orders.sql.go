@@ -97,11 +97,12 @@ func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
 	return i, err
 }
 
-const orderInsert = `-- name: OrderInsert :execrows
+const orderInsert = `-- name: OrderInsert :one
 INSERT INTO orders (order_id, client_id, caller_key, currency, currency_exponent, lines_minor, adjustments_minor, total_minor,
                     buyer_ref, policy, policy_version, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (order_id) DO NOTHING
+RETURNING order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at
 `
 
 type OrderInsertParams struct {
@@ -119,8 +120,8 @@ type OrderInsertParams struct {
 	ExpiresAt        time.Time
 }
 
-func (q *Queries) OrderInsert(ctx context.Context, arg OrderInsertParams) (int64, error) {
-	result, err := q.db.Exec(ctx, orderInsert,
+func (q *Queries) OrderInsert(ctx context.Context, arg OrderInsertParams) (Order, error) {
+	row := q.db.QueryRow(ctx, orderInsert,
 		arg.OrderID,
 		arg.ClientID,
 		arg.CallerKey,
@@ -134,10 +135,34 @@ func (q *Queries) OrderInsert(ctx context.Context, arg OrderInsertParams) (int64
 		arg.PolicyVersion,
 		arg.ExpiresAt,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var i Order
+	err := row.Scan(
+		&i.OrderID,
+		&i.ClientID,
+		&i.CallerKey,
+		&i.Status,
+		&i.Version,
+		&i.Revision,
+		&i.Currency,
+		&i.CurrencyExponent,
+		&i.LinesMinor,
+		&i.AdjustmentsMinor,
+		&i.TotalMinor,
+		&i.BuyerRef,
+		&i.Policy,
+		&i.PolicyVersion,
+		&i.ExpiresAt,
+		&i.WorkSeq,
+		&i.DoneSeq,
+		&i.WorkAt,
+		&i.SweptSeq,
+		&i.Sweeps,
+		&i.CreatedAt,
+		&i.PaidAt,
+		&i.CompletedAt,
+		&i.EndedAt,
+	)
+	return i, err
 }
 
 const orderLinesGet = `-- name: OrderLinesGet :many
