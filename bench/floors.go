@@ -12,6 +12,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+
+	"orderflow/internal/gctune"
 )
 
 const (
@@ -31,6 +33,7 @@ type floorCommand struct {
 
 // Run serves the floors until it is told to stop.
 func (c *floorCommand) Run(ctx context.Context) error {
+	gctune.Set() // as worker/main.go
 	tc, err := dialTemporal(ctx, c.Address)
 	if err != nil {
 		return err

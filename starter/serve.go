@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"orderflow/internal/config"
+	"orderflow/internal/gctune"
 	"orderflow/internal/profiles"
 	"orderflow/starter/api"
 	"orderflow/starter/engine"
@@ -29,6 +30,7 @@ const keepEvery = 30 * time.Second
 
 // Run serves until ctx ends, then lets running requests finish.
 func (serveCommand) Run(ctx context.Context, s *streams) error {
+	gctune.Set()
 	c, log, err := s.load()
 	if err != nil {
 		return err

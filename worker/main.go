@@ -21,6 +21,7 @@ import (
 	"orderflow/activities"
 	"orderflow/internal/config"
 	"orderflow/internal/eventsend"
+	"orderflow/internal/gctune"
 	"orderflow/internal/profiles"
 	"orderflow/order"
 	"orderflow/store"
@@ -42,6 +43,7 @@ func main() {
 }
 
 func run() error {
+	gctune.Set()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.LoadOS()
