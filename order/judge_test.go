@@ -106,6 +106,9 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 	if to != "" && a != nil && tr.Kind != AttemptOpened {
 		judgeAttempt(tr, c, *a, bad)
 	}
+	for _, o := range c.Open {
+		bad(o.Reason != ReviewContradiction || o.Subject != SubjectAttempt || p.ReadVersion == a.Version, "calls an older truth a contradiction (rule 5)")
+	}
 }
 
 func judgeAttempt(tr Trigger, c Change, a AttemptFacts, bad check) {

@@ -99,7 +99,11 @@ func (f Facts) paymentObserved(p PaymentSeen) Change {
 		return f.mismatch(p, why)
 	}
 	to, contradiction := attemptNext(a.Status, p)
-	if contradiction {
+	switch {
+	case contradiction && p.ReadVersion != a.Version:
+		// It was read before what it seems to contradict, so it may be no more than an older truth: a fresh look decides.
+		return Change{Verdict: Stale, Why: "version_moved"}
+	case contradiction:
 		return Change{Verdict: Mismatch, Why: "contradiction", Open: []Opening{{Subject: SubjectAttempt, Reason: ReviewContradiction, Code: p.Code}}}
 	}
 	if to == a.Status {

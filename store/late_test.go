@@ -50,6 +50,38 @@ func TestRule05_ALateCaptureOfAClosedAttemptIsLookedUp(t *testing.T) {
 	require.Empty(t, attempts())
 }
 
+// A look that read "not tried yet" may be weighed after the charge it was overtaken by. It contradicts nothing: it is an older truth,
+// and a fresh look says so without a person.
+func TestRule05_AnOlderTruthAboutACapturedPaymentIsNoContradiction(t *testing.T) {
+	t.Parallel()
+	for _, old := range []order.Outcome{order.Untouched, order.Pending, order.Declined} {
+		t.Run(string(old), func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			d := e.place("o", grantLine(1))
+			a := e.open(d, "k")
+			e.keep(answer(a, order.Succeeded))
+			require.Equal(t, order.OrderPaid, e.reflect(a).Order)
+			look := func() bool {
+				s, err := e.s.Snapshot(e.ctx(), d.ID, 10)
+				require.NoError(t, err)
+				return len(s.Attempts) == 1 && s.Attempts[0].Look
+			}
+			e.keep(answer(a, old)) // read before the capture was applied
+			require.Equal(t, order.Stale, e.reflect(a).Verdict)
+			require.Zero(t, e.count("SELECT count(*) FROM reviews"))
+			require.True(t, look(), "somebody looks again")
+			e.keep(answer(e.attempt(a), order.Succeeded))
+			require.Equal(t, order.Unchanged, e.reflect(a).Verdict)
+			require.False(t, look())
+
+			e.keep(answer(e.attempt(a), old)) // and what is read now does contradict
+			require.Equal(t, order.Mismatch, e.reflect(a).Verdict)
+			require.Equal(t, string(order.ReviewContradiction), e.review(a.AttemptID).Reason)
+		})
+	}
+}
+
 // A repeated prepare whose key has lapsed makes a second object at the provider. Confirming that one, while lookups ask about the
 // first, could charge twice.
 func TestTheConfirmGoesToTheObjectTheRowNames(t *testing.T) {

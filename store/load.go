@@ -36,7 +36,7 @@ type AttemptHead struct {
 	Environment string          `json:"environment"`
 	Unreflected bool            `json:"unreflected"`
 	Closed      bool            `json:"closed"`
-	Look        bool            `json:"look,omitempty"` // closed, and a stale answer says otherwise: a fresh one decides (rule 5)
+	Look        bool            `json:"look,omitempty"` // settled, and a stale answer says otherwise: a fresh one decides (rule 5)
 }
 
 // UnitHead is a unit to work on.

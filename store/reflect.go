@@ -60,7 +60,8 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 		if len(seen) == 0 {
 			return nil
 		}
-		if out.Status == order.AttemptClosed {
+		settled := out.Status == order.AttemptClosed || out.Status == order.AttemptSucceeded
+		if settled && (out.lookWanted || row.PaymentAttempt.NextCheckAt != nil) {
 			p := sqlcgen.AttemptLookWantedParams{Wanted: out.lookWanted, Made: out.lookMade, AttemptID: string(id)}
 			if err := w.write.AttemptLookWanted(ctx, p); err != nil {
 				return err

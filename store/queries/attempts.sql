@@ -58,10 +58,10 @@ UPDATE payment_attempts SET provider_payment_id = sqlc.arg(provider_payment_id) 
 UPDATE payment_attempts SET checks = checks + 1, next_check_at = sqlc.narg(next_check_at)::timestamptz WHERE attempt_id = sqlc.arg(attempt_id);
 
 -- name: AttemptLookWanted :exec
--- Of a closed attempt nobody asks any more, so a stale answer about one leaves a note that it has to be asked once: the row, and
+-- Of a settled attempt nobody asks any more, so a stale answer about one leaves a note that it has to be asked once: the row, and
 -- not a run's memory, says so.
 UPDATE payment_attempts SET next_check_at = CASE WHEN sqlc.arg(wanted)::boolean THEN coalesce(next_check_at, now()) END
-WHERE attempt_id = sqlc.arg(attempt_id) AND status = 'closed' AND (sqlc.arg(wanted)::boolean OR sqlc.arg(made)::boolean);
+WHERE attempt_id = sqlc.arg(attempt_id) AND status IN ('succeeded', 'closed') AND (sqlc.arg(wanted)::boolean OR sqlc.arg(made)::boolean);
 
 -- name: AttemptsToCheck :many
 -- What the sweep looks at again: parked unknowns and payments the buyer has not finished; ever more rarely.

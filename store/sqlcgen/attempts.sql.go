@@ -207,7 +207,7 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 
 const attemptLookWanted = `-- name: AttemptLookWanted :exec
 UPDATE payment_attempts SET next_check_at = CASE WHEN $1::boolean THEN coalesce(next_check_at, now()) END
-WHERE attempt_id = $2 AND status = 'closed' AND ($1::boolean OR $3::boolean)
+WHERE attempt_id = $2 AND status IN ('succeeded', 'closed') AND ($1::boolean OR $3::boolean)
 `
 
 type AttemptLookWantedParams struct {
@@ -216,7 +216,7 @@ type AttemptLookWantedParams struct {
 	Made      bool
 }
 
-// Of a closed attempt nobody asks any more, so a stale answer about one leaves a note that it has to be asked once: the row, and
+// Of a settled attempt nobody asks any more, so a stale answer about one leaves a note that it has to be asked once: the row, and
 // not a run's memory, says so.
 func (q *Queries) AttemptLookWanted(ctx context.Context, arg AttemptLookWantedParams) error {
 	_, err := q.db.Exec(ctx, attemptLookWanted, arg.Wanted, arg.AttemptID, arg.Made)
