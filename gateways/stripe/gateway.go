@@ -27,10 +27,11 @@ func Registration() gateways.Registration {
 
 // Gateway is one Stripe account. It is safe for concurrent use.
 type Gateway struct {
-	account gateways.Account
-	timeout time.Duration
-	client  *client
-	now     func() time.Time // only bounds the listing window and reads Retry-After dates
+	account    gateways.Account
+	credential string
+	timeout    time.Duration
+	client     *client
+	now        func() time.Time // only bounds the listing window and reads Retry-After dates
 }
 
 var (
@@ -60,12 +61,16 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 		timeout = defaultTimeout
 	}
 	return &Gateway{
-		account: gateways.Account{Gateway: name, Name: s.Name, Environment: env},
-		timeout: timeout,
-		client:  newClient(base, s.SecretKey, timeout),
-		now:     time.Now,
+		account:    gateways.Account{Gateway: name, Name: s.Name, Environment: env},
+		credential: gateways.Mark(s.SecretKey),
+		timeout:    timeout,
+		client:     newClient(base, s.SecretKey, timeout),
+		now:        time.Now,
 	}, nil
 }
+
+// Credential marks the secret key in use.
+func (g *Gateway) Credential() string { return g.credential }
 
 // Account identifies the merchant account.
 func (g *Gateway) Account() gateways.Account { return g.account }

@@ -31,6 +31,7 @@ func (c Config) OpenGateways() (map[order.Account]gateways.Gateway, error) {
 		}
 		g, err := r.Open(gateways.Settings{
 			Name: a.Name, SecretKey: a.SecretKey, PublicKey: a.PublicKey, WebhookSecret: a.WebhookSecret, APIBase: a.APIBase, Timeout: time.Duration(a.Timeout),
+			Environment: gateways.Environment(a.Environment), MaintenanceURL: a.MaintenanceURL, PrivateKey: a.PrivateKey, ProviderKey: a.ProviderKey,
 		})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("account %q: %w", a.Name, err))

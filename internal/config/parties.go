@@ -22,7 +22,12 @@ type Account struct {
 	PublicKey     string       `json:"public_key,omitempty"`
 	WebhookSecret secret.Value `json:"webhook_secret,omitzero"`
 	APIBase       string       `json:"api_base,omitempty"`
+	Environment   string       `json:"environment,omitempty"` // test or live, where the key does not say it
 	Timeout       Duration     `json:"timeout,omitempty"`
+
+	MaintenanceURL string       `json:"maintenance_url,omitempty"`
+	PrivateKey     secret.Value `json:"private_key,omitzero"`   // PEM
+	ProviderKey    string       `json:"provider_key,omitempty"` // PEM
 }
 
 // Issuer is one external issuer that speaks the HTTP contract, with what it guards by itself.
@@ -86,8 +91,9 @@ func accountVariables() []accountVariable {
 		out = append(out,
 			accountVariable{p + "_SECRET_KEY", true, "", "The secret key of the account \"default\" at " + r.Name + ". Left out, there is no such account."},
 			accountVariable{p + "_PUBLIC_KEY", false, "", "Its public key, where the provider needs one."},
-			accountVariable{p + "_WEBHOOK_SECRET", true, "", "For its webhooks, which this release does not take yet."},
+			accountVariable{p + "_WEBHOOK_SECRET", true, "", "Proves its webhooks. Left out where the provider signs, its webhooks are not taken."},
 			accountVariable{p + "_API_BASE", false, "", "Another address than the provider's own, such as the sandbox's."},
+			accountVariable{p + "_ENVIRONMENT", false, "", "test or live, for a provider whose keys do not say it."},
 			accountVariable{p + "_TIMEOUT", false, "", "The longest one exchange may take; left out, the gateway's own."},
 		)
 	}
@@ -105,7 +111,7 @@ func (c *Config) readAccounts() []error {
 			return v
 		}
 		a.SecretKey, a.PublicKey, a.WebhookSecret = secret.New(read("_SECRET_KEY")), read("_PUBLIC_KEY"), secret.New(read("_WEBHOOK_SECRET"))
-		a.APIBase = read("_API_BASE")
+		a.APIBase, a.Environment = read("_API_BASE"), read("_ENVIRONMENT")
 		if t := read("_TIMEOUT"); t != "" {
 			if err := a.Timeout.UnmarshalText([]byte(t)); err != nil {
 				errs = append(errs, fmt.Errorf("%s_TIMEOUT %w", r.EnvPrefix, err))

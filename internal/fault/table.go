@@ -26,6 +26,10 @@ const (
 	GatewayRateLimited   Code = "gateway_rate_limited"
 	GatewayReadFailed    Code = "gateway_read_failed"
 
+	WebhookUnproven  Code = "webhook_unproven"
+	WebhookMalformed Code = "webhook_malformed"
+	WebhookOff       Code = "webhook_off"
+
 	IssuanceRefused     Code = "issuance_refused"
 	IssuanceInvalid     Code = "issuance_invalid"
 	IssuanceUnknown     Code = "issuance_outcome_unknown"
@@ -81,6 +85,10 @@ var table = []Policy{
 	{Code: GatewayUnavailable, Class: Transient, Retry: true, Look: true, Review: true, First: time.Second, Max: time.Minute, Tries: 60, MaxTotal: 15 * time.Minute, Meaning: "the provider answered that it did not execute the request"},
 	{Code: GatewayRateLimited, Class: Transient, Retry: true, Look: true, Review: true, Benign: true, First: time.Second, Max: time.Minute, Tries: 60, MaxTotal: 15 * time.Minute, Meaning: "the provider asks to slow down; the request was not executed"},
 	{Code: GatewayReadFailed, Class: Transient, Retry: true, Look: true, Review: true, First: time.Second, Max: 2 * time.Minute, Tries: 60, MaxTotal: 15 * time.Minute, Meaning: "a lookup got no usable answer, which proves nothing"},
+
+	{Code: WebhookUnproven, Class: Invalid, Meaning: "nothing proves that the webhook comes from the provider; it is refused and changes nothing"},
+	{Code: WebhookMalformed, Class: Invalid, Meaning: "the webhook does not have the provider's form; it is refused and changes nothing"},
+	{Code: WebhookOff, Class: Invalid, Meaning: "no webhook secret is configured for the account, so its webhooks are not taken"},
 
 	{Code: IssuanceRefused, Class: Declined, Review: true, Meaning: "the issuer refuses for good; nothing was issued"},
 	{Code: IssuanceInvalid, Class: Invalid, Review: true, Meaning: "the issuer cannot read our request; nothing was issued"},

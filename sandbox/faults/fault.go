@@ -19,6 +19,9 @@ type Target string
 // The targets.
 const (
 	Stripe   Target = "stripe"
+	Omise    Target = "omise"
+	TwoCTwoP Target = "twoctwop"
+	Toss     Target = "toss"
 	Issuer   Target = "issuer"
 	Receiver Target = "receiver"
 )
@@ -32,10 +35,10 @@ const (
 	Late       Action = "late"        // do the effect, then answer after Delay
 	Slow       Action = "slow"        // wait Delay, then do the effect, even when the caller has gone
 	Drop       Action = "drop"        // cut the connection before any effect
-	StoreError Action = "store_500"   // stripe: a 500 api_error kept under the idempotency key; Effect says whether it happened
+	StoreError Action = "store_500"   // providers: a server error, kept under the idempotency key where there is one; Effect says whether it happened
 	Status     Action = "status"      // answer Status, Code and Body without any effect
 	Garbage    Action = "garbage"     // answer 200 with Body or rubbish; Effect says whether it happened
-	Refuse     Action = "refuse"      // stripe: card_declined; issuer: 422; receiver: 400. Code is the reason
+	Refuse     Action = "refuse"      // providers: a decline; issuer: 422; receiver: 400. Code is the reason
 	Hang       Action = "hang"        // hold the request until the caller goes away; Effect says whether it happened
 	Accept     Action = "accept"      // issuer: answer 202 "processing" and do the effect after Delay
 )
@@ -138,9 +141,9 @@ func (s *State) UnmarshalJSON(b []byte) error {
 // Validate says what is wrong with a fault and what would be right.
 func (f Fault) Validate() error {
 	switch f.Target {
-	case Stripe, Issuer, Receiver:
+	case Stripe, Omise, TwoCTwoP, Toss, Issuer, Receiver:
 	default:
-		return errors.New(`target must be "stripe", "issuer" or "receiver"`)
+		return errors.New(`target must be "stripe", "omise", "twoctwop", "toss", "issuer" or "receiver"`)
 	}
 	switch f.Action {
 	case LoseAnswer, Drop, Garbage, Refuse, Hang:
@@ -149,8 +152,8 @@ func (f Fault) Validate() error {
 			return fmt.Errorf("action %s needs a delay greater than zero", f.Action)
 		}
 	case StoreError:
-		if f.Target != Stripe {
-			return errors.New("action store_500 exists for target stripe only")
+		if f.Target == Issuer || f.Target == Receiver {
+			return errors.New("action store_500 exists for payment providers only")
 		}
 	case Accept:
 		if f.Target != Issuer {
