@@ -8,6 +8,7 @@ import (
 
 	"orderflow/gateways"
 	"orderflow/internal/fault"
+	"orderflow/internal/secret"
 )
 
 func capabilitiesMatch(t *testing.T, h Harness) {
@@ -34,8 +35,49 @@ func capabilitiesMatch(t *testing.T, h Harness) {
 		require.Equal(t, []gateways.Kind{gateways.Confirm}, kinds)
 	}
 
-	b.caps.RepeatSafeFor["x"] = 1
-	require.NotContains(t, b.gw.Capabilities().RepeatSafeFor, gateways.Kind("x"), "capabilities are copies")
+	_, notifies := b.gw.(gateways.Notifier)
+	require.True(t, notifies || !b.caps.WebhookProof, "proof needs a reader")
+	for method := range b.caps.RepeatSafeByMethod {
+		require.Contains(t, b.caps.Methods, method)
+	}
+	for method := range b.caps.PendingFor {
+		require.Contains(t, b.caps.Methods, method)
+	}
+	spoil(b.caps)
+	again := b.gw.Capabilities()
+	require.NotContains(t, again.RepeatSafeFor, gateways.Kind("x"), "capabilities are copies")
+	require.NotContains(t, again.NewKeyAfterError, gateways.Kind("x"), "capabilities are copies")
+	require.NotContains(t, again.RepeatSafeByMethod, "x", "capabilities are copies")
+	require.NotContains(t, again.PendingFor, "x", "capabilities are copies")
+	require.NotContains(t, again.Methods, "x", "capabilities are copies")
+}
+
+// spoil writes into everything that a gateway hands out by reference.
+func spoil(c gateways.Capabilities) {
+	if c.RepeatSafeFor != nil {
+		c.RepeatSafeFor["x"] = 1
+	}
+	if c.NewKeyAfterError != nil {
+		c.NewKeyAfterError["x"] = true
+	}
+	if c.RepeatSafeByMethod != nil {
+		c.RepeatSafeByMethod["x"] = 1
+	}
+	if c.PendingFor != nil {
+		c.PendingFor["x"] = 1
+	}
+	c.Methods[0] = "x"
+}
+
+func credentials(t *testing.T, h Harness) {
+	b := setup(t, h)
+	var key secret.Value
+	same := b.Open(t, func(s *gateways.Settings) { key = s.SecretKey })
+	require.NotEmpty(t, b.gw.Credential())
+	require.Equal(t, b.gw.Credential(), same.Credential(), "the same key has the same mark")
+	require.NotContains(t, key.Reveal(), b.gw.Credential(), "the mark is no piece of the key")
+	other := b.Open(t, func(s *gateways.Settings) { s.SecretKey = secret.New(s.SecretKey.Reveal() + "2") })
+	require.NotEqual(t, b.gw.Credential(), other.Credential(), "another key has another mark")
 }
 
 func confirmCaptures(t *testing.T, h Harness) {
@@ -76,17 +118,20 @@ func cancelCloses(t *testing.T, h Harness) {
 	if !ok {
 		t.Skip("the gateway has no cancel")
 	}
-	open := b.prepare(t, b.plan(t, b.Declined(t, reference(), standard(h))))
-	_, err := b.confirm(t.Context(), open)
-	require.NoError(t, err)
 	fresh, captured := b.prepared(t), b.prepared(t)
-	_, err = b.confirm(t.Context(), captured)
+	_, err := b.confirm(t.Context(), captured)
 	require.NoError(t, err)
-
-	for _, a := range []*attempt{open, fresh} {
-		if a.id == "" {
-			continue // without a prepare there is nothing to cancel before the first confirm
-		}
+	var open []*attempt
+	if fresh.id != "" { // without a prepare there is nothing to cancel before the first confirm
+		open = append(open, fresh)
+	}
+	if b.caps.DeclineLeavesOpen {
+		declined := b.prepare(t, b.plan(t, b.Declined(t, reference(), standard(h))))
+		_, err := b.confirm(t.Context(), declined)
+		require.NoError(t, err)
+		open = append(open, declined)
+	}
+	for _, a := range open {
 		planned, err := c.PlanCancel(a.id)
 		require.NoError(t, err)
 		require.Equal(t, gateways.Cancel, planned.Kind)

@@ -69,16 +69,19 @@ func references(t *testing.T, h Harness) {
 		t.Run(name, func(t *testing.T) {
 			p := b.Payment(t, reference(), standard(h))
 			p.MerchantReference = ref
+			if p.Method.Reference != "" {
+				p.Method.Reference = ref
+			}
 			_, err := b.gw.Plan(p)
 			if err != nil {
 				class(t, err, fault.Invalid)
 				return
 			}
 			require.NotContains(t, []string{"Null", "InvalidUTF8", "Empty", "TooLong"}, name, "refused cleanly")
-			a := b.prepare(t, b.plan(t, p))
+			a := b.prepare(t, b.plan(t, b.Payment(t, ref, standard(h))))
 			_, err = b.confirm(t.Context(), a)
 			require.NoError(t, err)
-			o, err := b.lookup(t.Context(), &attempt{payment: p})
+			o, err := b.lookup(t.Context(), a.nameless())
 			require.NoError(t, err)
 			b.paid(t, a, o)
 			b.charged(t, a, 1)
@@ -112,9 +115,12 @@ func descriptions(t *testing.T, h Harness) {
 // keys: the key of one kind never leaks into another, and nothing below the gateway replaces it.
 func keys(t *testing.T, h Harness) {
 	b := setup(t, h)
-	b.guarded(t, gateways.Confirm)
-	c, cancels := b.gw.(gateways.Canceler)
 	a := b.prepared(t)
+	b.guarded(t, gateways.Confirm, a)
+	if h.NoKeys {
+		t.Skip("the provider takes no keys: the stored key stays with us")
+	}
+	c, cancels := b.gw.(gateways.Canceler)
 	b.Arm(t, Fault{Kind: CutBefore, On: gateways.Confirm, Times: 2})
 	for i := range 3 {
 		_, err := b.confirm(t.Context(), a)
@@ -153,7 +159,7 @@ func frozenBytes(t *testing.T, h Harness) {
 	b.Arm(t, Fault{Kind: CutBefore, On: gateways.Confirm})
 	_, err = b.confirm(t.Context(), a)
 	class(t, err, fault.Unknown)
-	if b.caps.RepeatSafeFor[gateways.Confirm] > 0 {
+	if b.repeatable(gateways.Confirm, a) {
 		b.gw = b.Open(t, nil)
 		_, err = b.confirm(t.Context(), a)
 		require.NoError(t, err)
@@ -177,7 +183,11 @@ func noKey(t *testing.T, h Harness) {
 	b := setup(t, h)
 	a := b.prepared(t)
 	before := len(b.Writes(t))
-	for _, key := range []string{"", " ", "a b", "a\r\nb", strings.Repeat("k", 2000)} {
+	unusable := []string{"", " ", "a b", "a\r\nb", strings.Repeat("k", 2000)}
+	if h.NoKeys {
+		unusable = unusable[:1] // it stays with us, so only its absence is a bug
+	}
+	for _, key := range unusable {
 		op := a.operation(gateways.Confirm)
 		op.Key = key
 		_, err := b.gw.Send(t.Context(), gateways.Confirm, op)
@@ -200,16 +210,16 @@ func concurrent(t *testing.T, h Harness) {
 		attempts[i] = b.prepared(t)
 	}
 	sends := 1
-	if b.caps.RepeatSafeFor[gateways.Confirm] > 0 {
+	if b.repeatable(gateways.Confirm, attempts[0]) {
 		sends = 4
 	}
 	var wg sync.WaitGroup
 	for _, a := range attempts {
 		for range sends {
-			op := a.operation(gateways.Confirm)
+			op, q := a.operation(gateways.Confirm), a.query()
 			wg.Go(func() { _, _ = b.gw.Send(context.WithoutCancel(t.Context()), gateways.Confirm, op) })
 			wg.Go(func() {
-				_, _ = b.gw.Lookup(t.Context(), gateways.Query{ProviderPaymentID: op.ProviderPaymentID, MerchantReference: a.payment.MerchantReference, Currency: a.payment.Amount.Currency})
+				_, _ = b.gw.Lookup(t.Context(), q)
 			})
 		}
 	}

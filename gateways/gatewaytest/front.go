@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -113,6 +114,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "/elsewhere")
 		}
 		w.Header().Set("Content-Type", "application/json")
+		maps.Copy(w.Header(), met.Header)
 		w.WriteHeader(status)
 		_, _ = w.Write(met.Body)
 	default:

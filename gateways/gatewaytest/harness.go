@@ -6,6 +6,7 @@ package gatewaytest
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type Fault struct {
 	RetryAfter time.Duration // for Busy, whole seconds
 	Status     int           // for Answer; 0 = 200
 	Body       []byte        // for Answer
+	Header     http.Header   // for Answer: beside the content type
 	Times      int           // requests it hits; 0 = one
 }
 
@@ -59,7 +61,8 @@ type Capture struct {
 type Provider interface {
 	// Open makes a new client of the provider; change may be nil.
 	Open(t *testing.T, change func(*gateways.Settings)) gateways.Gateway
-	// Payment is a payment that the provider will accept.
+	// Payment is a payment that the provider will accept. Where payments begin in the buyer's browser (gateways.Identifier)
+	// the buyer has been there under this reference and everything the checkout brings along is filled in.
 	Payment(t *testing.T, reference string, amount money.Amount) gateways.Payment
 	// Declined is a payment that the provider will decline.
 	Declined(t *testing.T, reference string, amount money.Amount) gateways.Payment
@@ -96,4 +99,9 @@ type Harness struct {
 	ReplaysErrors bool
 	// SignsRequests: the bytes on the wire are made from the frozen ones (signed, encrypted) and differ from them.
 	SignsRequests bool
+	// RepeatIsConflict: the provider's guard is a single-use token, so a repeat of an executed confirm is answered as "done
+	// already" (class conflict) instead of with the first answer.
+	RepeatIsConflict bool
+	// NoKeys: the provider has no idempotency key header, so the stored key never goes out.
+	NoKeys bool
 }

@@ -13,6 +13,7 @@ import (
 	"orderflow/gateways"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
+	"orderflow/internal/secret"
 )
 
 // Run runs every case against the harness. The cases count what the provider's books say, not what the gateway says.
@@ -23,6 +24,7 @@ func Run(t *testing.T, h Harness) {
 		run  func(*testing.T, Harness)
 	}{
 		{"CapabilitiesMatchTheMethods", capabilitiesMatch},
+		{"CredentialMarksTheKey", credentials},
 		{"ConfirmCapturesWhatWasPlanned", confirmCaptures},
 		{"DeclineIsAnObservationAndCapturesNothing", declineIsObserved},
 		{"CancelClosesForGood", cancelCloses},
@@ -78,13 +80,31 @@ func setup(t *testing.T, h Harness) bench {
 	return bench{Provider: p, gw: gw, caps: gw.Capabilities(), h: h}
 }
 
+// repeatable reports that a write of the attempt may be sent again under the same key.
+func (b bench) repeatable(kind gateways.Kind, a *attempt) bool {
+	return b.caps.RepeatSafe(kind, a.payment.Method.Type) > 0
+}
+
 // guarded leaves a case out where the provider has no guard against a repeat: there a write is sent once, ever, and the
 // caller sees to that.
-func (b bench) guarded(t *testing.T, kind gateways.Kind) {
+func (b bench) guarded(t *testing.T, kind gateways.Kind, a *attempt) {
 	t.Helper()
-	if b.caps.RepeatSafeFor[kind] <= 0 {
+	if !b.repeatable(kind, a) {
 		t.Skipf("the provider has no guard against a repeated %s, so it is never repeated", kind)
 	}
+}
+
+// repeated sends a confirm again that was executed before. Where the provider's guard is a single-use token, it answers
+// that this was done already, and a lookup tells the rest.
+func (b bench) repeated(t *testing.T, a *attempt) gateways.Observation {
+	t.Helper()
+	o, err := b.confirm(t.Context(), a)
+	if err != nil && b.h.RepeatIsConflict {
+		class(t, err, fault.Conflict)
+		o, err = b.lookup(t.Context(), a)
+	}
+	require.NoError(t, err)
+	return o
 }
 
 // attempt is one payment with its stored writes, as the store would hold it.
@@ -92,7 +112,26 @@ type attempt struct {
 	payment gateways.Payment
 	planned map[gateways.Kind][]byte
 	keys    string // what its stored keys begin with
-	id      string // learnt from Prepare or Confirm
+	id      string // given by the checkout, or learnt from Prepare or Confirm
+	private secret.Value
+	since   time.Time // before its first write
+}
+
+// nameless is the attempt as it stands when no answer ever told its id.
+func (a *attempt) nameless() *attempt {
+	out := *a
+	out.id = ""
+	return &out
+}
+
+// learn keeps what an answer says for later calls, as the store does: an id once, a secret when there is one.
+func (a *attempt) learn(o gateways.Observation) {
+	if a.id == "" {
+		a.id = o.ProviderPaymentID
+	}
+	if !o.Private.IsZero() {
+		a.private = o.Private
+	}
 }
 
 var references64 atomic.Int64
@@ -111,7 +150,13 @@ func (b bench) plan(t *testing.T, p gateways.Payment) *attempt {
 	t.Helper()
 	planned, err := b.gw.Plan(p)
 	require.NoError(t, err)
-	a := &attempt{payment: p, keys: "key-" + reference(), planned: map[gateways.Kind][]byte{}}
+	a := &attempt{payment: p, keys: "key-" + reference(), planned: map[gateways.Kind][]byte{}, since: time.Now()}
+	if i, ok := b.gw.(gateways.Identifier); ok {
+		known := i.Identify(p)
+		require.NotEmpty(t, known.ProviderPaymentID, "the buyer has been at the provider already")
+		require.Equal(t, p.MerchantReference, known.MerchantReference, "the harness starts the payment under its reference")
+		a.id = known.ProviderPaymentID
+	}
 	for _, w := range planned {
 		a.planned[w.Kind] = w.Request
 	}
@@ -133,14 +178,17 @@ func (b bench) prepare(t *testing.T, a *attempt) *attempt {
 	o, err := b.gw.Send(t.Context(), gateways.Prepare, a.operation(gateways.Prepare))
 	require.NoError(t, err)
 	require.Equal(t, gateways.Untouched, o.Outcome, "a prepared object has seen no confirm")
-	require.NotEmpty(t, o.ProviderPaymentID)
+	require.True(t, o.ProviderPaymentID != "" || !o.Private.IsZero(), "a prepared object has a name")
 	require.Equal(t, a.payment.MerchantReference, o.MerchantReference)
-	a.id = o.ProviderPaymentID
+	a.learn(o)
 	return a
 }
 
 func (a *attempt) operation(kind gateways.Kind) gateways.Operation {
-	op := gateways.Operation{Key: a.keys + "-" + string(kind), Request: a.planned[kind]}
+	op := gateways.Operation{
+		Key: a.keys + "-" + string(kind), Request: a.planned[kind],
+		MerchantReference: a.payment.MerchantReference, Private: a.private,
+	}
 	if kind != gateways.Prepare {
 		op.ProviderPaymentID = a.id
 	}
@@ -149,18 +197,24 @@ func (a *attempt) operation(kind gateways.Kind) gateways.Operation {
 
 func (b bench) confirm(ctx context.Context, a *attempt) (gateways.Observation, error) {
 	o, err := b.gw.Send(ctx, gateways.Confirm, a.operation(gateways.Confirm))
-	if err == nil && a.id == "" {
-		a.id = o.ProviderPaymentID
+	if err == nil && o.MerchantReference == a.payment.MerchantReference {
+		a.learn(o)
 	}
 	return o, err
 }
 
 func (b bench) lookup(ctx context.Context, a *attempt) (gateways.Observation, error) {
-	return b.gw.Lookup(ctx, gateways.Query{
+	return b.gw.Lookup(ctx, a.query())
+}
+
+func (a *attempt) query() gateways.Query {
+	return gateways.Query{
 		ProviderPaymentID: a.id,
 		MerchantReference: a.payment.MerchantReference,
 		Currency:          a.payment.Amount.Currency,
-	})
+		Since:             a.since,
+		Private:           a.private,
+	}
 }
 
 // paid asserts that an observation is the whole truth about a captured attempt.
