@@ -57,7 +57,7 @@ type Capture struct {
 	Amount            money.Amount
 }
 
-// Provider is one simulated provider with empty books, reached over real HTTP.
+// Provider is one simulated provider with empty books, reached over real HTTP. It may also be Buying and Notifying.
 type Provider interface {
 	// Open makes a new client of the provider; change may be nil.
 	Open(t *testing.T, change func(*gateways.Settings)) gateways.Gateway
@@ -102,6 +102,14 @@ type Harness struct {
 	// RepeatIsConflict: the provider's guard is a single-use token, so a repeat of an executed confirm is answered as "done
 	// already" (class conflict) instead of with the first answer.
 	RepeatIsConflict bool
+	// Altered turn the provider's answer about a payment into one that says something else in one field.
+	Altered map[Field]func(raw []byte) []byte
+	// Registration opens the gateway where Provider.Open cannot: with settings that must be refused.
+	Registration *gateways.Registration
+	// ListPage is the page size where a lookup without an id walks a listing; zero = it does not.
+	ListPage int
+	// Webhook describes the webhooks of a Provider that is Notifying.
+	Webhook *Webhook
 	// NoKeys: the provider has no idempotency key header, so the stored key never goes out.
 	NoKeys bool
 }

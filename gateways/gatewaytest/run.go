@@ -47,9 +47,30 @@ func Run(t *testing.T, h Harness) {
 		{"TheOtherModeIsVisible", otherMode},
 		{"FaultsQuoteNothing", quoting},
 
+		{"WrongFieldsAreVisible", altered},
+		{"SettingsThatContradictAreRefused", settings},
+		{"SameKeyOtherRequestIsNeverASecondEffect", changedBody},
+
+		{"TheBuyerDecidesWhatWaits", waiting},
+		{"ALostAnswerOfAWaitingPaymentIsFound", waitingLost},
+
+		{"NoticeNamesItsPayment", noticeGenuine},
+		{"NoticeTamperedIsUnproven", noticeTampered},
+		{"NoticeReformattedIsUnproven", noticeReformatted},
+		{"NoticeWithoutProofIsUnproven", noticeUnsigned},
+		{"NoticeOutsideItsTimeIsUnproven", noticeTimes},
+		{"NoticeNeedsASecret", noticeOff},
+		{"NoticeOfNewWordsIsAccepted", noticeDrift},
+		{"NoticeOfTheOtherModeSaysSo", noticeOtherMode},
+		{"NoticeWithoutIDIsMalformed", noticeNoID},
+		{"NoticeWithAnyFieldNullNeverBreaks", noticeNulls},
+		{"NoticeOfRubbishIsRefused", noticeRubbish},
+
 		{"AmountsKeepTheirExponent", amounts},
 		{"AmountsItCannotSayAreRefused", refusedAmounts},
 		{"OddReferencesTravelWhole", references},
+		{"AlikeReferencesAreToldApart", alikeReferences},
+		{"ListingFindsEveryPayment", listing},
 		{"OddDescriptionsNeverStopAPayment", descriptions},
 
 		{"EveryKindHasItsOwnStableKey", keys},
