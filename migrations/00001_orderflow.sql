@@ -120,6 +120,10 @@ CREATE TABLE payment_attempts (
     code                text NOT NULL DEFAULT '',
     close_reason        text NOT NULL DEFAULT '',
     next_action         jsonb,
+    due_at              timestamptz, -- until when the buyer can act; what the provider says, or what the gateway knows of the method
+    sealed_private      bytea,       -- what the provider gave for later calls and notices about this payment
+    return_token_hash   bytea,       -- of the token in the address the provider sends the buyer's browser back to
+    return_url          text NOT NULL DEFAULT '', -- the checkout's own page, where we send the browser on
     observed_seq        integer NOT NULL DEFAULT 0,
     reflected_seq       integer NOT NULL DEFAULT 0,
     checks              integer NOT NULL DEFAULT 0,
@@ -142,6 +146,7 @@ CREATE UNIQUE INDEX attempts_one_open_per_order ON payment_attempts (order_id) W
 -- One provider payment belongs to one attempt: another order's approval cannot be used twice.
 CREATE UNIQUE INDEX attempts_provider_id_unique ON payment_attempts (gateway, account, environment, provider_payment_id)
     WHERE provider_payment_id <> '';
+CREATE UNIQUE INDEX attempts_return_token_unique ON payment_attempts (return_token_hash) WHERE return_token_hash IS NOT NULL;
 CREATE INDEX attempts_to_check ON payment_attempts (next_check_at) WHERE next_check_at IS NOT NULL;
 CREATE INDEX attempts_by_order ON payment_attempts (order_id, created_at);
 
@@ -209,6 +214,8 @@ CREATE TABLE operations (
     generation      integer NOT NULL DEFAULT 1,
     sealed_request  bytea NOT NULL,
     fingerprint     bytea NOT NULL,
+    answered        boolean NOT NULL DEFAULT false, -- an error that left the outcome open was received, and may be kept under the key
+    credential      text NOT NULL DEFAULT '', -- mark of the API key it was last sent under: a repeat goes out under no other
     sends           integer NOT NULL DEFAULT 0,
     sent_at         timestamptz,
     last_sent_at    timestamptz,
@@ -298,6 +305,7 @@ CREATE TABLE observations (
     merchant_reference  text NOT NULL DEFAULT '',
     currency            text NOT NULL DEFAULT '',
     amount_minor        bigint NOT NULL DEFAULT 0,
+    authorized_minor    bigint NOT NULL DEFAULT 0, -- held, which says nothing about captured
     captured_minor      bigint NOT NULL DEFAULT 0,
     refunded_minor      bigint NOT NULL DEFAULT 0,
     code                text NOT NULL DEFAULT '',
@@ -362,20 +370,76 @@ CREATE INDEX deliveries_open_by_order ON event_deliveries (order_id, receiver, s
 
 -- ---------------------------------------------------------------- what comes in
 
+-- One event of a provider is one row. It holds no body and no secret: only what is needed to find the payment it is about.
 CREATE TABLE webhook_receipts (
-    receipt_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    gateway      text NOT NULL,
-    account      text NOT NULL,
-    environment  text NOT NULL,
-    event_id     text NOT NULL,
-    event_type   text NOT NULL,
-    reference    text NOT NULL DEFAULT '',
-    verified     boolean NOT NULL,
-    provider_at  timestamptz,
-    received_at  timestamptz NOT NULL DEFAULT now(),
-    processed_at timestamptz,
-    CONSTRAINT receipts_event_unique UNIQUE (gateway, account, environment, event_id)
+    receipt_id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    gateway             text NOT NULL,
+    account             text NOT NULL,
+    environment         text NOT NULL, -- what the event says, else the account's
+    event_id            text NOT NULL,
+    event_type          text NOT NULL,
+    provider_payment_id text NOT NULL DEFAULT '',
+    merchant_reference  text NOT NULL DEFAULT '',
+    proof               text NOT NULL,
+    says                text NOT NULL DEFAULT '',
+    wrong_environment   boolean NOT NULL DEFAULT false,
+    provider_at         timestamptz, -- the provider's clock
+    received_at         timestamptz NOT NULL DEFAULT now(), -- ours
+    tries               integer NOT NULL DEFAULT 0,
+    next_try_at         timestamptz NOT NULL DEFAULT now(),
+    processed_at        timestamptz,
+    result              text NOT NULL DEFAULT '',
+    CONSTRAINT receipts_event_unique UNIQUE (gateway, account, environment, event_id),
+    CONSTRAINT receipts_environment_known CHECK (environment IN ('test', 'live')),
+    CONSTRAINT receipts_proof_known CHECK (proof IN ('signed', 'secret', 'none')),
+    -- Received and processed are two facts; the second one always says what came of it.
+    CONSTRAINT receipts_result_known CHECK (result IN ('', 'look', 'known', 'ignored', 'unmatched', 'orphan', 'wrong_environment')),
+    CONSTRAINT receipts_processed_has_result CHECK ((processed_at IS NOT NULL) = (result <> '')),
+    -- A test event has no effect on a live account, whatever the code does.
+    CONSTRAINT receipts_wrong_environment_idle CHECK (NOT wrong_environment OR result = 'wrong_environment')
 );
+CREATE INDEX receipts_open ON webhook_receipts (next_try_at) WHERE processed_at IS NULL;
+CREATE INDEX receipts_by_age ON webhook_receipts (processed_at) WHERE processed_at IS NOT NULL;
+
+-- Attempts somebody wants looked at, one row each however many have said so. The row goes when the order's run was told, unless it
+-- was asked for again meanwhile. It has no foreign key: that would wait for whoever works on the attempt, and attempts stay.
+CREATE TABLE looks_wanted (
+    attempt_id  text PRIMARY KEY,
+    order_id    text NOT NULL,
+    gateway     text NOT NULL,
+    account     text NOT NULL,
+    environment text NOT NULL,
+    source      text NOT NULL,
+    waited_for  boolean NOT NULL DEFAULT false, -- a buyer stands at the door: before all others
+    asked_seq   bigint NOT NULL DEFAULT 1,
+    asked_at    timestamptz NOT NULL DEFAULT now(),
+    next_try_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX looks_wanted_by_turn ON looks_wanted (gateway, account, environment, waited_for DESC, next_try_at);
+
+-- A payment at a provider that no attempt of ours explains. It is never dropped: a person says what it is.
+CREATE TABLE orphan_payments (
+    orphan_id           text PRIMARY KEY,
+    gateway             text NOT NULL,
+    account             text NOT NULL,
+    environment         text NOT NULL,
+    subject             text NOT NULL, -- the provider's id, or "reference " and ours where the id is not known
+    provider_payment_id text NOT NULL DEFAULT '',
+    merchant_reference  text NOT NULL DEFAULT '',
+    says                text NOT NULL DEFAULT '', -- what the newest notice claims
+    status              text NOT NULL DEFAULT 'open',
+    attempt_id          text REFERENCES payment_attempts,
+    first_seen_at       timestamptz NOT NULL DEFAULT now(),
+    last_seen_at        timestamptz NOT NULL DEFAULT now(),
+    ended_at            timestamptz,
+    CONSTRAINT orphans_payment_unique UNIQUE (gateway, account, environment, subject),
+    CONSTRAINT orphans_environment_known CHECK (environment IN ('test', 'live')),
+    CONSTRAINT orphans_subject_present CHECK (subject <> ''),
+    CONSTRAINT orphans_status_known CHECK (status IN ('open', 'linked', 'closed')),
+    CONSTRAINT orphans_linked_has_attempt CHECK ((status = 'linked') = (attempt_id IS NOT NULL)),
+    CONSTRAINT orphans_ended_has_time CHECK ((status = 'open') = (ended_at IS NULL))
+);
+CREATE INDEX orphans_open ON orphan_payments (first_seen_at) WHERE status = 'open';
 
 CREATE TABLE idempotency_keys (
     client_id       text NOT NULL,

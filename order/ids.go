@@ -24,6 +24,8 @@ type (
 	UnitID string
 	// ReviewID is ours: "rev_…".
 	ReviewID string
+	// OrphanID names a payment at a provider that no attempt explains: "orp_…".
+	OrphanID string
 	// EventID is what receivers see as webhook-id: "evt_…".
 	EventID string
 )
@@ -51,6 +53,9 @@ func NewOperationID() OperationID { return OperationID("op_" + random(26)) }
 
 // NewReviewID makes a fresh review id.
 func NewReviewID() ReviewID { return ReviewID("rev_" + random(24)) }
+
+// NewOrphanID makes a fresh id of an orphan payment.
+func NewOrphanID() OrphanID { return OrphanID("orp_" + random(24)) }
 
 // NewEventID makes a fresh event id.
 func NewEventID() EventID { return EventID("evt_" + random(24)) }

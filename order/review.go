@@ -155,9 +155,9 @@ var guidance = []Guidance{
 		[]string{"changing the event's id"},
 	},
 	{
-		ReviewOrphanPayment, "A payment at the provider has no order here.",
+		ReviewOrphanPayment, "A provider reported a payment of this account that no order here explains. The review ends by itself when an attempt turns out to be the one.",
 		[]DecisionKind{DecideCloseWithEvidence},
-		[]string{"linking by amount alone", "dropping the payment"},
+		[]string{"linking by amount alone", "dropping the payment", "providing goods for it", "a new charge for the same buyer before it is explained"},
 	},
 }
 

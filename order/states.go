@@ -52,6 +52,7 @@ const (
 	SubjectUnit    SubjectKind = "unit"
 	SubjectPayment SubjectKind = "payment"
 	SubjectEvent   SubjectKind = "event"
+	SubjectOrphan  SubjectKind = "orphan" // a payment at a provider that no attempt explains: it has no order
 )
 
 // CloseReason says why an attempt can capture nothing any more.

@@ -191,7 +191,7 @@ func walkDecisions(w *walker) {
 		unit    *UnitFacts
 		version int64
 	}
-	subjects := []subject{{kind: SubjectPayment}, {kind: SubjectEvent}, {kind: SubjectOrder}}
+	subjects := []subject{{kind: SubjectPayment}, {kind: SubjectEvent}, {kind: SubjectOrphan}, {kind: SubjectOrder}}
 	for _, a := range walkAttempts() {
 		subjects = append(subjects, subject{SubjectAttempt, a, nil, 4})
 	}

@@ -35,7 +35,8 @@ INSERT INTO stock_movements VALUES ('o1', 2, 0, 'reserve', 'mug', 1);
 INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 1, 'send', 'succeeded');
 INSERT INTO outbox_events VALUES ('e1', 'o1', 1, 'order.paid', 'order.paid', '{}'), ('e2', 'o1', 2, 'x', 'x', '{}');
 INSERT INTO event_deliveries (event_id, receiver, order_id, seq) VALUES ('e1', 'mail', 'o1', 1);
-INSERT INTO webhook_receipts (gateway, account, environment, event_id, event_type, verified) VALUES ('stripe', 'default', 'test', 'evt_1', 't', true);
+INSERT INTO webhook_receipts (gateway, account, environment, event_id, event_type, proof) VALUES ('stripe', 'default', 'test', 'evt_1', 't', 'signed');
+INSERT INTO orphan_payments (orphan_id, gateway, account, environment, subject) VALUES ('orp1', 'stripe', 'default', 'test', 'pi_7');
 INSERT INTO idempotency_keys (client_id, operation, key, fingerprint, subject_id, lease_token, lease_until) VALUES ('shop', 'op', 'k', '', 's', 't', now());
 INSERT INTO reviews (review_id, order_id, subject_kind, subject_id, subject_version, reason, next_check_at) VALUES ('r1', 'o1', 'attempt', 'a1', 1, 'late_payment', now());
 INSERT INTO review_decisions VALUES ('d1', 'r1', 1, 'o1', 'close_with_evidence', 'ann', false, 'api', 'why', '{}', '{}', '{}');
@@ -75,6 +76,7 @@ var breaches = map[string]string{
 	"attempts_closed_has_reason":   `UPDATE payment_attempts SET status = 'closed', closed_at = now()`,
 	"attempts_reflected_not_ahead": `UPDATE payment_attempts SET reflected_seq = 1`,
 	"attempts_caller_key_unique":   `UPDATE payment_attempts SET caller_key = 'same'`,
+	"attempts_return_token_unique": `UPDATE payment_attempts SET return_token_hash = '\\x00'`,
 	"attempts_reference_unique":    `UPDATE payment_attempts SET merchant_reference = 'same'`,
 	"attempts_one_open_per_order":  `UPDATE payment_attempts SET order_id = 'o1'`,
 	"attempts_provider_id_unique":  `UPDATE payment_attempts SET provider_payment_id = 'same'`,
@@ -117,7 +119,20 @@ var breaches = map[string]string{
 	"outbox_seq_unique":             `UPDATE outbox_events SET seq = 1`,
 	"deliveries_status_known":       `UPDATE event_deliveries SET status = 'gone'`,
 	"deliveries_delivered_has_time": `UPDATE event_deliveries SET status = 'delivered'`,
-	"receipts_event_unique":         `INSERT INTO webhook_receipts (gateway, account, environment, event_id, event_type, verified) VALUES ('stripe', 'default', 'test', 'evt_1', 't', true)`,
+
+	"receipts_event_unique":           `INSERT INTO webhook_receipts (gateway, account, environment, event_id, event_type, proof) VALUES ('stripe', 'default', 'test', 'evt_1', 't', 'signed')`,
+	"receipts_environment_known":      `UPDATE webhook_receipts SET environment = 'prod'`,
+	"receipts_proof_known":            `UPDATE webhook_receipts SET proof = 'word of honor'`,
+	"receipts_result_known":           `UPDATE webhook_receipts SET result = 'paid', processed_at = now()`,
+	"receipts_processed_has_result":   `UPDATE webhook_receipts SET processed_at = now()`,
+	"receipts_wrong_environment_idle": `UPDATE webhook_receipts SET wrong_environment = true, result = 'look', processed_at = now()`,
+
+	"orphans_payment_unique":     `INSERT INTO orphan_payments (orphan_id, gateway, account, environment, subject) VALUES ('orp2', 'stripe', 'default', 'test', 'pi_7')`,
+	"orphans_environment_known":  `UPDATE orphan_payments SET environment = 'prod'`,
+	"orphans_subject_present":    `UPDATE orphan_payments SET subject = ''`,
+	"orphans_status_known":       `UPDATE orphan_payments SET status = 'lost', ended_at = now()`,
+	"orphans_linked_has_attempt": `UPDATE orphan_payments SET status = 'linked', ended_at = now()`,
+	"orphans_ended_has_time":     `UPDATE orphan_payments SET status = 'closed'`,
 
 	"idempotency_keys_scope":           `INSERT INTO idempotency_keys (client_id, operation, key, fingerprint, subject_id, lease_token, lease_until) VALUES ('shop', 'op', 'k', '', 's', 't', now())`,
 	"idempotency_keys_key_length":      `UPDATE idempotency_keys SET key = repeat('x', 256)`,
@@ -178,7 +193,7 @@ func TestSchemaAndRuleKnowTheSameStates(t *testing.T) {
 	}
 }
 
-// Columns of a unique rule are NOT NULL, since NULLs never collide. The four exceptions have a check beside them that says when
+// Columns of a unique rule are NOT NULL, since NULLs never collide. A return token is not there when the browser goes elsewhere; the other four have a check beside them that says when
 // the column is set: the one_subject rules and payments_matched_has_attempt.
 func TestUniqueColumnsAreNotNull(t *testing.T) {
 	t.Parallel()
@@ -187,5 +202,5 @@ func TestUniqueColumnsAreNotNull(t *testing.T) {
 		JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
 		WHERE n.nspname = 'public' AND i.indisunique AND NOT a.attnotnull`)
-	require.Equal(t, "observations_attempt_seq_unique.attempt_id operations_attempt_unique.attempt_id operations_unit_unique.unit_id payments_one_per_attempt.attempt_id", got)
+	require.Equal(t, "attempts_return_token_unique.return_token_hash observations_attempt_seq_unique.attempt_id operations_attempt_unique.attempt_id operations_unit_unique.unit_id payments_one_per_attempt.attempt_id", got)
 }

@@ -21,6 +21,9 @@ import (
 //
 // The mark that a run has seen all work (rule 8). Without it the sweep starts a run, which finds nothing to do.
 //
+// What became of a stored webhook, and the wanted looks that came of it. Without them the webhook is processed again and one more
+// look is made. The webhook itself waits for the disk before it is answered.
+//
 // Never for what a send, an answer or an event relies on.
 func (s *Store) lazy() *sqlcgen.Queries { return sqlcgen.New(lazyDB{s.pool}) }
 

@@ -161,8 +161,13 @@ func (s *Store) writeDecision(ctx context.Context, w *work, sc *scene, r sqlcgen
 		if err := w.write.ReviewResolveOne(ctx, d.DecisionID, r.ReviewID); err != nil {
 			return err
 		}
-		if order.SubjectKind(r.SubjectKind) == order.SubjectEvent {
+		switch order.SubjectKind(r.SubjectKind) {
+		case order.SubjectEvent:
 			if err := w.write.DeliverySkip(ctx, r.SubjectID, sc.order.OrderID); err != nil {
+				return err
+			}
+		case order.SubjectOrphan:
+			if err := w.write.OrphanClose(ctx, r.SubjectID); err != nil {
 				return err
 			}
 		}

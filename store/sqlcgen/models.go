@@ -92,6 +92,19 @@ type Issuance struct {
 	RevokedAt        *time.Time
 }
 
+type LooksWanted struct {
+	AttemptID   string
+	OrderID     string
+	Gateway     string
+	Account     string
+	Environment string
+	Source      string
+	WaitedFor   bool
+	AskedSeq    int64
+	AskedAt     time.Time
+	NextTryAt   time.Time
+}
+
 type Observation struct {
 	ObservationID     int64
 	OrderID           string
@@ -110,6 +123,7 @@ type Observation struct {
 	MerchantReference string
 	Currency          string
 	AmountMinor       int64
+	AuthorizedMinor   int64
 	CapturedMinor     int64
 	RefundedMinor     int64
 	Code              string
@@ -129,6 +143,8 @@ type Operation struct {
 	Generation    int32
 	SealedRequest []byte
 	Fingerprint   []byte
+	Answered      bool
+	Credential    string
 	Sends         int32
 	SentAt        *time.Time
 	LastSentAt    *time.Time
@@ -185,6 +201,22 @@ type OrderLine struct {
 	Issuer          string
 }
 
+type OrphanPayment struct {
+	OrphanID          string
+	Gateway           string
+	Account           string
+	Environment       string
+	Subject           string
+	ProviderPaymentID string
+	MerchantReference string
+	Says              string
+	Status            string
+	AttemptID         *string
+	FirstSeenAt       time.Time
+	LastSeenAt        time.Time
+	EndedAt           *time.Time
+}
+
 type OutboxEvent struct {
 	EventID     string
 	OrderID     string
@@ -229,6 +261,10 @@ type PaymentAttempt struct {
 	Code              string
 	CloseReason       string
 	NextAction        []byte
+	DueAt             *time.Time
+	SealedPrivate     []byte
+	ReturnTokenHash   []byte
+	ReturnUrl         string
 	ObservedSeq       int32
 	ReflectedSeq      int32
 	Checks            int32
@@ -307,15 +343,21 @@ type Transition struct {
 }
 
 type WebhookReceipt struct {
-	ReceiptID   int64
-	Gateway     string
-	Account     string
-	Environment string
-	EventID     string
-	EventType   string
-	Reference   string
-	Verified    bool
-	ProviderAt  *time.Time
-	ReceivedAt  time.Time
-	ProcessedAt *time.Time
+	ReceiptID         int64
+	Gateway           string
+	Account           string
+	Environment       string
+	EventID           string
+	EventType         string
+	ProviderPaymentID string
+	MerchantReference string
+	Proof             string
+	Says              string
+	WrongEnvironment  bool
+	ProviderAt        *time.Time
+	ReceivedAt        time.Time
+	Tries             int32
+	NextTryAt         time.Time
+	ProcessedAt       *time.Time
+	Result            string
 }

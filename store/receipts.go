@@ -1,0 +1,328 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"orderflow/internal/fault"
+	"orderflow/order"
+	"orderflow/store/sqlcgen"
+)
+
+// Receipt is one webhook as it is kept: what finds the payment it is about, and nothing it said beyond that.
+type Receipt struct {
+	Account           order.Account // with the environment the event says, else the account's
+	EventID           string        // the same for every delivery of one event
+	EventType         string
+	ProviderPaymentID string
+	MerchantReference string
+	Proof             string // "signed", "secret" or "none"
+	Says              order.Outcome
+	WrongEnvironment  bool // not of the account's environment: it is kept and has no effect
+	ProviderAt        *time.Time
+}
+
+// Kept says what storing a receipt came to.
+type Kept string
+
+// What storing a receipt comes to.
+const (
+	KeptFresh Kept = "stored"
+	KeptCopy  Kept = "copy"  // its row stands; nothing to do
+	KeptAgain Kept = "again" // its row stands and is taken up once more
+)
+
+// provenAgainAfter is how long after its last look an event that nothing proves may have another one made: its first copy may have
+// been anybody's.
+const provenAgainAfter = 10 * time.Second
+
+// The results of a processed receipt.
+const (
+	ReceiptLook             = "look"              // its attempt is to be looked at
+	ReceiptKnown            = "known"             // it claims what we know
+	ReceiptIgnored          = "ignored"           // it is not about a payment
+	ReceiptUnmatched        = "unmatched"         // no attempt, and no proven claim of money either
+	ReceiptOrphan           = "orphan"            // no attempt, and money may be there
+	ReceiptWrongEnvironment = "wrong_environment" // a test event for a live account, or the other way round
+)
+
+// ReceiptKeep stores a webhook before it is answered, once per event however many copies come (S14). What is no payment's and
+// what is of the wrong environment is processed with that.
+func (s *Store) ReceiptKeep(ctx context.Context, r Receipt) (Kept, error) {
+	result := ""
+	switch {
+	case r.WrongEnvironment:
+		result = ReceiptWrongEnvironment
+	case r.ProviderPaymentID == "" && r.MerchantReference == "":
+		result = ReceiptIgnored
+	}
+	row, err := s.q().ReceiptKeep(ctx, sqlcgen.ReceiptKeepParams{
+		Gateway: r.Account.Gateway, Account: r.Account.Name, Environment: r.Account.Environment, EventID: r.EventID, EventType: r.EventType,
+		ProviderPaymentID: r.ProviderPaymentID, MerchantReference: r.MerchantReference, Proof: r.Proof, Says: string(r.Says),
+		WrongEnvironment: r.WrongEnvironment, ProviderAt: r.ProviderAt, Result: result, AgainAfter: provenAgainAfter,
+	})
+	switch {
+	case isNoRows(err):
+		return KeptCopy, nil
+	case err != nil:
+		return "", translate("keep webhook", err)
+	case row.Fresh:
+		return KeptFresh, nil
+	}
+	return KeptAgain, nil
+}
+
+// Processed is what became of one receipt.
+type Processed struct {
+	Account order.Account
+	Result  string        // "" = it waits for its attempt
+	Age     time.Duration // since it was received, by the database's clock
+}
+
+// ReceiptsProcess takes up to max receipts whose turn it is: those about an attempt note that it must be looked at, once per
+// attempt however many there are, unless they claim what is known; the others wait for their attempt until orphanAfter. One
+// transaction, beside other processes that take other receipts. It waits for no disk: what a crash of the database takes back is
+// processed again.
+func (s *Store) ReceiptsProcess(ctx context.Context, orphanAfter time.Duration, max int) ([]Processed, error) {
+	var out []Processed
+	err := s.inTx(ctx, "process webhooks", func(ctx context.Context, w *work) error {
+		out = nil
+		rows, err := w.read.ReceiptsTake(ctx, orphanAfter, int32(max))
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		w.lazily()
+		b := receiptBatch{}
+		for _, r := range rows {
+			out = append(out, Processed{
+				Account: order.Account{Gateway: r.Gateway, Name: r.Account, Environment: r.Environment}, Result: b.add(r),
+				Age: time.Duration(r.AgeMs) * time.Millisecond,
+			})
+		}
+		if err := noteOrphans(ctx, w, b.orphans); err != nil {
+			return err
+		}
+		return b.write(ctx, w)
+	})
+	return out, err
+}
+
+// receiptBatch is what one round writes.
+type receiptBatch struct {
+	done    []int64
+	results []string
+	waits   []int64
+	waitMs  []int64
+	matched []int64 // receipts, beside their attempts
+	of      []string
+	looks   []string
+	orphans []sqlcgen.ReceiptsTakeRow
+}
+
+func (b *receiptBatch) add(r sqlcgen.ReceiptsTakeRow) string {
+	result := receiptResult(r)
+	if result == "" {
+		b.waits, b.waitMs = append(b.waits, r.ReceiptID), append(b.waitMs, receiptWait(int(r.Tries)).Milliseconds())
+		return result
+	}
+	b.done, b.results = append(b.done, r.ReceiptID), append(b.results, result)
+	if r.AttemptID != "" {
+		b.matched, b.of = append(b.matched, r.ReceiptID), append(b.of, r.AttemptID)
+	}
+	switch result {
+	case ReceiptLook:
+		b.looks = append(b.looks, r.AttemptID)
+	case ReceiptOrphan:
+		b.orphans = append(b.orphans, r)
+	}
+	return result
+}
+
+// receiptResult decides what becomes of a receipt; "" means that its attempt may still come.
+func receiptResult(r sqlcgen.ReceiptsTakeRow) string {
+	switch {
+	case r.AttemptID != "" && claimsKnown(order.Outcome(r.Says), order.Status(r.AttemptStatus)):
+		return ReceiptKnown
+	case r.AttemptID != "":
+		return ReceiptLook
+	case !r.Overdue:
+		return ""
+	case r.Proof == "none" || !mayBeMoney(order.Outcome(r.Says)):
+		return ReceiptUnmatched
+	}
+	return ReceiptOrphan
+}
+
+// claimsKnown: the notice says no more than what the attempt has come to.
+func claimsKnown(says order.Outcome, s order.Status) bool {
+	switch says {
+	case order.Succeeded:
+		return s == order.AttemptSucceeded
+	case order.Declined:
+		return s == order.AttemptDeclined || s == order.AttemptClosed
+	case order.Pending:
+		return s == order.AttemptPending
+	}
+	return false
+}
+
+// mayBeMoney: what does not say that nothing was captured may be about money that was.
+func mayBeMoney(says order.Outcome) bool {
+	switch says {
+	case order.Declined, order.Pending, order.Untouched, order.NotFound:
+		return false
+	}
+	return true
+}
+
+// receiptWait grows: an event can be ahead of the transaction that stores its attempt by moments, and of an id that came by a
+// later lookup by minutes.
+func receiptWait(tries int) time.Duration {
+	return min(250*time.Millisecond<<min(tries, 10), time.Minute)
+}
+
+func (b *receiptBatch) write(ctx context.Context, w *work) error {
+	if len(b.looks) > 0 {
+		if err := w.write.LooksWant(ctx, sqlcgen.LooksWantParams{Source: "webhook", AttemptIds: b.looks}); err != nil {
+			return err
+		}
+	}
+	if len(b.matched) > 0 {
+		if err := w.write.OrphansLink(ctx, b.matched, b.of); err != nil {
+			return err
+		}
+	}
+	if len(b.waits) > 0 {
+		if err := w.write.ReceiptsLater(ctx, b.waits, b.waitMs); err != nil {
+			return err
+		}
+	}
+	if len(b.done) == 0 {
+		return nil
+	}
+	return w.write.ReceiptsDone(ctx, b.done, b.results)
+}
+
+// noteOrphans keeps payments that nothing explains, one row and one open review each. What a person has closed stays closed.
+func noteOrphans(ctx context.Context, w *work, rows []sqlcgen.ReceiptsTakeRow) error {
+	slices.SortFunc(rows, func(a, b sqlcgen.ReceiptsTakeRow) int { return cmp.Compare(orphanSubject(a), orphanSubject(b)) }) // one order for all processes
+	for _, r := range rows {
+		o, err := w.read.OrphanNote(ctx, sqlcgen.OrphanNoteParams{
+			OrphanID: string(order.NewOrphanID()), Gateway: r.Gateway, Account: r.Account, Environment: r.Environment, Subject: orphanSubject(r),
+			ProviderPaymentID: r.ProviderPaymentID, MerchantReference: r.MerchantReference, Says: r.Says,
+		})
+		if err != nil {
+			return err
+		}
+		if o.Status != "open" {
+			continue
+		}
+		err = w.write.ReviewOpen(ctx, sqlcgen.ReviewOpenParams{
+			ReviewID: string(order.NewReviewID()), SubjectKind: string(order.SubjectOrphan), SubjectID: o.OrphanID,
+			Reason: string(order.ReviewOrphanPayment), NextCheckAt: time.Now().Add(order.DefaultPolicy().ReviewCheckEvery),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orphanSubject(r sqlcgen.ReceiptsTakeRow) string {
+	if r.ProviderPaymentID != "" {
+		return r.ProviderPaymentID
+	}
+	return "reference " + r.MerchantReference
+}
+
+// ReceiptsPrune forgets processed receipts older than maxAge. A replay of one is stored and looked at as a new one: what it told is in
+// the attempt's state, so it has no second effect (S13).
+func (s *Store) ReceiptsPrune(ctx context.Context, maxAge time.Duration) (int64, error) {
+	const step = 10_000 // rows in one statement, which has ten seconds
+	var all int64
+	for {
+		n, err := s.q().ReceiptsPrune(ctx, maxAge, step)
+		all += n
+		if err != nil || n < step {
+			return all, translate("prune webhooks", err)
+		}
+	}
+}
+
+// Look is an attempt whose order's run is to be told to look.
+type Look struct {
+	Attempt order.AttemptID
+	Order   order.ID
+	Source  string // "webhook" or "return"
+	Seq     int64  // how often it was asked for
+}
+
+// LookWant notes that somebody waits for a look at an attempt: it comes before those that only webhooks asked for.
+func (s *Store) LookWant(ctx context.Context, id order.AttemptID, source string) error {
+	return translate("note wanted look", s.lazy().LooksWant(ctx, sqlcgen.LooksWantParams{Source: source, WaitedFor: true, AttemptIds: []string{string(id)}}))
+}
+
+// LooksTake leases the next looks of one provider account to this process.
+func (s *Store) LooksTake(ctx context.Context, a order.Account, lease time.Duration, max int) ([]Look, error) {
+	rows, err := s.lazy().LooksTake(ctx, sqlcgen.LooksTakeParams{Lease: lease, Gateway: a.Gateway, Account: a.Name, Environment: a.Environment, MaxRows: int32(max)})
+	out := make([]Look, len(rows))
+	for i, r := range rows {
+		out[i] = Look{Attempt: order.AttemptID(r.AttemptID), Order: order.ID(r.OrderID), Source: r.Source, Seq: r.AskedSeq}
+	}
+	return out, translate("take wanted looks", err)
+}
+
+// LooksLater puts looks off: the rate does not allow them now, or nobody could be told.
+func (s *Store) LooksLater(ctx context.Context, ids []order.AttemptID, wait time.Duration) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	slices.Sort(texts)
+	return translate("put looks off", s.lazy().LooksLater(ctx, wait, texts))
+}
+
+// LookTold ends a wanted look whose run was told, unless it was asked for again meanwhile.
+func (s *Store) LookTold(ctx context.Context, l Look) error {
+	return translate("end wanted look", s.lazy().LookTold(ctx, string(l.Attempt), l.Seq))
+}
+
+// LooksWaiting counts the looks that wait for their turn.
+func (s *Store) LooksWaiting(ctx context.Context) (int64, error) {
+	n, err := s.q().LooksWaiting(ctx)
+	return n, translate("count wanted looks", err)
+}
+
+// AttemptAskOnce notes at a settled attempt that it has to be asked once more; a run looks at it then, which it would not otherwise.
+func (s *Store) AttemptAskOnce(ctx context.Context, id order.AttemptID) error {
+	return translate("note wanted look", s.lazy().AttemptAskOnce(ctx, string(id)))
+}
+
+// AttemptByProvider finds the attempt a provider speaks of: by its own id, else by our reference. Not found is a fault.
+func (s *Store) AttemptByProvider(ctx context.Context, a order.Account, providerPaymentID, reference string) (sqlcgen.PaymentAttempt, error) {
+	row, err := s.q().AttemptByProvider(ctx, sqlcgen.AttemptByProviderParams{
+		Gateway: a.Gateway, Account: a.Name, Environment: a.Environment, ProviderPaymentID: providerPaymentID, MerchantReference: reference,
+	})
+	return row, translate("find attempt", err)
+}
+
+// AttemptByReturnToken finds the attempt whose buyer a provider sent back, by the hash of the token in the address. Not found is a
+// fault.
+func (s *Store) AttemptByReturnToken(ctx context.Context, hash []byte) (sqlcgen.PaymentAttempt, error) {
+	if len(hash) == 0 {
+		return sqlcgen.PaymentAttempt{}, fault.New(fault.NotFound, "find attempt")
+	}
+	row, err := s.q().AttemptByReturnToken(ctx, hash)
+	return row, translate("find attempt", err)
+}
+
+// OrphansOpen lists payments that nothing explains yet, oldest first.
+func (s *Store) OrphansOpen(ctx context.Context, max int) ([]sqlcgen.OrphanPayment, error) {
+	rows, err := s.q().OrphansOpen(ctx, int32(max))
+	return rows, translate("list orphan payments", err)
+}
