@@ -8,6 +8,7 @@ import (
 	"orderflow/gateways"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
+	"orderflow/internal/secret"
 	"orderflow/order"
 	"orderflow/store"
 	"orderflow/store/sqlcgen"
@@ -69,6 +70,9 @@ func (a *Activities) LookPayment(ctx context.Context, in AttemptInput) (PaymentR
 		return PaymentResult{}, Fail(ctx, err, in.Bounds)
 	}
 	r, err := t.lookAfresh(ctx)
+	if err == nil && r.Outcome == order.Pending && t.overdue() {
+		r, err = a.closeAttempt(ctx, in.AttemptID) // its deadline has passed, and not every provider says so by itself
+	}
 	return r, Fail(ctx, err, in.Bounds)
 }
 
@@ -85,7 +89,11 @@ func (a *Activities) closeAttempt(ctx context.Context, id order.AttemptID) (Paym
 		return PaymentResult{}, err
 	}
 	c, ok := t.gw.(gateways.Canceler)
-	if !ok || t.att.Status != string(order.AttemptDeclined) {
+	pending := t.att.Status == string(order.AttemptPending)
+	if pending && (!ok || !t.overdue()) {
+		return PaymentResult{Outcome: order.Pending}, nil
+	}
+	if !ok || (!pending && t.att.Status != string(order.AttemptDeclined)) {
 		return PaymentResult{Outcome: order.Declined}, nil
 	}
 	if t.operation(gateways.Cancel) == nil {
@@ -107,6 +115,11 @@ func (a *Activities) closeAttempt(ctx context.Context, id order.AttemptID) (Paym
 		return r, fault.New(fault.PaymentUnknown, "close attempt")
 	}
 	return r, err
+}
+
+// overdue reports that the buyer of a pending payment can no longer be expected to act.
+func (t *try) overdue() bool {
+	return t.att.DueAt != nil && time.Now().After(t.att.DueAt.Add(store.DueGrace))
 }
 
 // advance performs prepare and confirm, in order, each at most once unless a repeat is safe.
@@ -177,8 +190,9 @@ func (a *Activities) open(ctx context.Context, id order.AttemptID) (*try, error)
 	return &try{a: a, gw: gw, att: w.Attempt, ops: w.Operations, won: map[string]bool{}}, nil
 }
 
+// operation is the write of a kind that counts: its latest generation.
 func (t *try) operation(k gateways.Kind) *sqlcgen.Operation {
-	for i := range t.ops {
+	for i := len(t.ops) - 1; i >= 0; i-- {
 		if t.ops[i].Kind == string(k) {
 			return &t.ops[i]
 		}
@@ -197,7 +211,7 @@ func (t *try) perform(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 			return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
 		}
 		t.claimed = time.Now()
-		att, won, err := t.a.d.Store.OperationClaim(ctx, order.AttemptID(t.att.AttemptID), order.OperationID(op.OperationID))
+		att, won, err := t.a.d.Store.OperationClaim(ctx, order.AttemptID(t.att.AttemptID), order.OperationID(op.OperationID), t.gw.Credential())
 		if err != nil {
 			return PaymentResult{}, err
 		}
@@ -232,10 +246,18 @@ func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 	switch {
 	case kind == gateways.Prepare:
 		return PaymentResult{Outcome: order.Prepared}, nil
-	case undone && !never && age.First < caps.RepeatSafeFor[kind]:
+	case undone && op.Answered && caps.NewKeyAfterError[kind]:
+		return t.renew(ctx, op, maySend)
+	case undone && !never && age.First < caps.RepeatSafe(kind, t.att.MethodType):
 		return t.repeat(ctx, op, maySend)
 	case undone:
 		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
+	case o.Outcome == gateways.NotFound && !never && !caps.Prepares && age.First < caps.RepeatSafe(kind, t.att.MethodType):
+		// The write itself makes the object, and a guard stops a second one. Its first send may still be under way, so it waits.
+		if age.Last < caps.SendTimeout+caps.SendTimeout/2 {
+			return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentNotFound)}, nil
+		}
+		return t.repeat(ctx, op, maySend)
 	case o.Outcome == gateways.NotFound:
 		o.Final = !never && gone(age, caps.NotFoundFinalAfter, caps.SendTimeout) // rule 6
 		if !o.Final {
@@ -263,67 +285,6 @@ func (t *try) prepareAgain(ctx context.Context, op sqlcgen.Operation, maySend bo
 	return t.repeat(ctx, op, maySend)
 }
 
-// repeat sends the stored request again under its stored key, as the only one to do so now.
-func (t *try) repeat(ctx context.Context, op sqlcgen.Operation, maySend bool) (PaymentResult, error) {
-	if !maySend {
-		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentUnknown)}, nil
-	}
-	t.claimed = time.Now()
-	won, err := t.a.d.Store.OperationClaimAgain(ctx, order.OperationID(op.OperationID), int(op.Sends))
-	if err != nil {
-		return PaymentResult{}, err
-	}
-	if !won {
-		return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentInProgress)}, nil
-	}
-	return t.send(ctx, op, true)
-}
-
-// send puts the stored bytes on the wire and stores what comes back.
-func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (PaymentResult, error) {
-	request, err := t.a.d.Box.Open(op.SealedRequest, OperationAAD(order.OperationID(op.OperationID)))
-	if err != nil {
-		return PaymentResult{}, fault.Wrap(fault.InternalError, "open stored request", err)
-	}
-	kind := gateways.Kind(op.Kind)
-	sctx, cancel := sending(ctx, t.claimed, t.gw.Capabilities().SendTimeout)
-	defer cancel()
-	o, err := t.gw.Send(sctx, kind, gateways.Operation{Key: op.OperationID, ProviderPaymentID: t.att.ProviderPaymentID, Request: request})
-	if err == nil {
-		return t.keep(ctx, o, op, "send")
-	}
-	f := fault.As(err)
-	if repeated && f.Class != fault.Conflict {
-		return PaymentResult{}, err // a refusal of a repeat says nothing about the send before it: look again
-	}
-	switch f.Class {
-	case fault.Invalid, fault.Misconfigured, fault.Declined:
-		if kind == gateways.Cancel {
-			return PaymentResult{}, err // the attempt is as open as before: a person gets it, and the same request goes out again when told
-		}
-		// Answered: it was refused and nothing happened. Without an object at the provider nothing ever can.
-		final := kind == gateways.Prepare || !t.gw.Capabilities().DeclineLeavesOpen
-		return t.keepFault(ctx, f, op, order.Refused, final)
-	case fault.Unknown:
-		return t.keepFault(ctx, f, op, order.Unknown, false)
-	case fault.Conflict:
-		return t.settleConflict(ctx, op, f)
-	}
-	return PaymentResult{}, err // transient, in progress, internal: the operation stays sent without an answer
-}
-
-// settleConflict: the provider says that this was done before. Its current state decides, and is asked for at once.
-func (t *try) settleConflict(ctx context.Context, op sqlcgen.Operation, f *fault.Error) (PaymentResult, error) {
-	o, err := t.look(ctx)
-	if err != nil {
-		return PaymentResult{}, err
-	}
-	if o.Outcome == gateways.Untouched || o.Outcome == gateways.NotFound {
-		return PaymentResult{Outcome: order.Unknown, Code: string(f.Code)}, nil
-	}
-	return t.keep(ctx, o, op, "lookup")
-}
-
 // look reads the provider's current state, within the account's rate: after an outage every unknown attempt would ask at once.
 func (t *try) look(ctx context.Context) (gateways.Observation, error) {
 	if per := t.a.d.Sweep.PerSecond; per > 0 {
@@ -336,7 +297,20 @@ func (t *try) look(ctx context.Context) (gateways.Observation, error) {
 	}
 	return t.gw.Lookup(ctx, gateways.Query{
 		ProviderPaymentID: t.att.ProviderPaymentID, MerchantReference: t.att.MerchantReference, Currency: money.Currency(t.att.Currency),
+		Since: t.att.CreatedAt, Private: t.private(),
 	})
+}
+
+// private is what the provider gave for later calls. One that does not open (its data key is gone) counts as none.
+func (t *try) private() secret.Value {
+	if len(t.att.SealedPrivate) == 0 {
+		return secret.Value{}
+	}
+	b, err := t.a.d.Box.Open(t.att.SealedPrivate, order.AttemptPlace(order.AttemptID(t.att.AttemptID)))
+	if err != nil {
+		return secret.Value{}
+	}
+	return secret.New(string(b))
 }
 
 // keep stores an observation. After a prepare it learns the provider's id and claims the confirm in the same transaction.
@@ -356,9 +330,15 @@ func (t *try) keep(ctx context.Context, o gateways.Observation, op sqlcgen.Opera
 	if !o.ProviderTime.IsZero() {
 		s.ProviderTime = &o.ProviderTime
 	}
+	s.Authorized, s.Credential = o.AuthorizedMinor, t.gw.Credential()
 	var next order.OperationID
 	if t.ours(o) {
 		s.LearnedID = o.ProviderPaymentID
+		s.Due = t.due(o)
+		if !o.Private.IsZero() {
+			s.SealedPrivate = t.a.d.Box.Seal([]byte(o.Private.Reveal()), order.AttemptPlace(order.AttemptID(t.att.AttemptID)))
+			t.att.SealedPrivate = s.SealedPrivate
+		}
 		if op.Kind == string(gateways.Prepare) && o.Outcome == gateways.Untouched {
 			s.Payment.Outcome = order.Prepared
 			if c := t.operation(gateways.Confirm); c != nil && c.Sends == 0 {
@@ -367,6 +347,23 @@ func (t *try) keep(ctx context.Context, o gateways.Observation, op sqlcgen.Opera
 		}
 	}
 	return t.store(ctx, s, next)
+}
+
+// due is until when the buyer can act on a pending payment: what the provider says, or what the gateway knows of the method.
+func (t *try) due(o gateways.Observation) *time.Time {
+	if o.Outcome != gateways.Pending {
+		return nil
+	}
+	if o.NextAction != nil {
+		if at, err := time.Parse(time.RFC3339, o.NextAction.Due); err == nil {
+			return &at
+		}
+	}
+	if d := t.gw.Capabilities().PendingFor[t.att.MethodType]; d > 0 {
+		at := t.att.CreatedAt.Add(d)
+		return &at
+	}
+	return nil
 }
 
 // ours compares an answer with what was stored before the send. Only then is the provider's id taken over.

@@ -149,7 +149,7 @@ func notDone(op sqlcgen.Operation) bool { return op.Outcome == "" && op.OutcomeC
 func (u unitTry) again(ctx context.Context, op sqlcgen.Operation, doubt bool) (UnitResult, error) {
 	id := order.OperationID(op.OperationID)
 	claimed := time.Now()
-	won, err := u.a.d.Store.OperationClaimAgain(ctx, id, int(op.Sends))
+	won, err := u.a.d.Store.OperationClaimAgain(ctx, id, int(op.Sends), "")
 	if err != nil {
 		return UnitResult{}, err
 	}

@@ -50,6 +50,9 @@ func SubmitUpdateID(id AttemptID) string { return "submit-" + string(id) }
 // gets to hold of a unit. Whoever seals and whoever opens must say the same.
 func OperationPlace(id OperationID) string { return "operation/" + string(id) }
 
+// AttemptPlace names the attempt that what the provider gave for later calls is sealed to.
+func AttemptPlace(id AttemptID) string { return "attempt/" + string(id) }
+
 // ReferencePlace is the place of a unit's sealed reference.
 func ReferencePlace(id UnitID) string { return "unit/" + string(id) }
 

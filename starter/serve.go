@@ -92,7 +92,7 @@ func buildAPI(c config.Config, log *slog.Logger, st *store.Store, en *engine.Eng
 		issuerNames = append(issuerNames, i.Name)
 	}
 	return api.New(api.Deps{
-		Store: st, Engine: en, Box: box, Gateways: gws, Issuers: issuerNames, Policy: c.Policy(), AnswerBudget: c.AnswerBudget,
+		Store: st, Engine: en, Box: box, Gateways: gws, Issuers: issuerNames, Policy: c.Policy(), PublicURL: c.PublicURL, AnswerBudget: c.AnswerBudget,
 		IdempotencyLease: c.IdempotencyLease, LookupsPerSecond: c.LookupsPerSecond, Log: log, Metrics: api.NewMetrics(registry),
 	}), nil
 }

@@ -26,14 +26,17 @@ type AttemptDraft struct {
 	CallerKey         string
 	Account           order.Account
 	MerchantReference string
+	ProviderPaymentID string // where the buyer's browser brought it; otherwise learned from the first answer
 	MethodType        string
 	Amount            money.Amount
+	ReturnTokenHash   []byte // of the token in the address the provider sends the browser back to; nil = it goes elsewhere
+	ReturnURL         string // the checkout's page, where the browser is sent on
 	Operations        []OperationDraft
 }
 
 // AttemptOpen stores an attempt and its operations, all or nothing. When the caller's key already made an attempt, that one
 // is returned and nothing is written: a key binds to one attempt for good. Rejections: already_paid, attempt_unresolved,
-// attempt_pending, attempt_closing, order_expired, order_canceled, order_changed, key_bound_elsewhere.
+// attempt_pending, attempt_closing, order_expired, order_canceled, order_changed, key_bound_elsewhere, payment_bound_elsewhere.
 func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.PaymentAttempt, error) {
 	var out sqlcgen.PaymentAttempt
 	err := s.inTx(ctx, "open attempt", func(ctx context.Context, w *work) error {
@@ -73,6 +76,9 @@ func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.Paymen
 	if violates(err, "attempts_caller_key_unique") { // the same key, at the same moment, for another order
 		err = fault.Reject("key_bound_elsewhere", "open attempt")
 	}
+	if violates(err, "attempts_provider_id_unique") || violates(err, "attempts_reference_unique") {
+		err = fault.Reject("payment_bound_elsewhere", "open attempt") // what the buyer brought pays for another attempt
+	}
 	return out, err
 }
 
@@ -95,11 +101,13 @@ func insertAttempt(ctx context.Context, w *work, d AttemptDraft) (sqlcgen.Paymen
 		AttemptID: string(d.ID), OrderID: string(d.OrderID), ClientID: string(d.Client), CallerKey: d.CallerKey,
 		Gateway: d.Account.Gateway, Account: d.Account.Name, Environment: d.Account.Environment,
 		MerchantReference: d.MerchantReference, MethodType: d.MethodType, Currency: string(d.Amount.Currency), AmountMinor: d.Amount.Minor,
+		ProviderPaymentID: d.ProviderPaymentID, ReturnTokenHash: d.ReturnTokenHash, ReturnUrl: d.ReturnURL,
 	}
 	a := sqlcgen.PaymentAttempt{
 		AttemptID: p.AttemptID, OrderID: p.OrderID, ClientID: p.ClientID, CallerKey: p.CallerKey, Gateway: p.Gateway, Account: p.Account,
 		Environment: p.Environment, MerchantReference: p.MerchantReference, MethodType: p.MethodType, Currency: p.Currency,
-		AmountMinor: p.AmountMinor, Status: string(order.AttemptCreated), Version: 1,
+		AmountMinor: p.AmountMinor, ProviderPaymentID: p.ProviderPaymentID, ReturnTokenHash: p.ReturnTokenHash, ReturnUrl: p.ReturnUrl,
+		Status: string(order.AttemptCreated), Version: 1, CreatedAt: time.Now(),
 	}
 	if err := w.write.AttemptInsert(ctx, p); err != nil {
 		return a, err
@@ -154,7 +162,8 @@ func (s *Store) AttemptWork(ctx context.Context, id order.AttemptID) (AttemptWor
 
 // OperationClaim makes the caller the one who sends an operation first (rule 2), and moves the attempt to sent. It reports
 // false when somebody else was first. The attempt comes back as it is now, so its version is what the answer must carry.
-func (s *Store) OperationClaim(ctx context.Context, id order.AttemptID, op order.OperationID) (sqlcgen.PaymentAttempt, bool, error) {
+// Credential marks the API key it goes out under.
+func (s *Store) OperationClaim(ctx context.Context, id order.AttemptID, op order.OperationID, credential string) (sqlcgen.PaymentAttempt, bool, error) {
 	var out sqlcgen.PaymentAttempt
 	won := false
 	err := s.inTx(ctx, "claim operation", func(ctx context.Context, w *work) error {
@@ -176,7 +185,7 @@ func (s *Store) OperationClaim(ctx context.Context, id order.AttemptID, op order
 			out, won = *sc.attempt, false
 			return err
 		}
-		if _, err := w.read.OperationClaim(ctx, string(op)); isNoRows(err) {
+		if _, err := w.read.OperationClaim(ctx, credential, string(op)); isNoRows(err) {
 			out, won = *sc.attempt, false
 			return nil
 		} else if err != nil {
@@ -193,9 +202,10 @@ func (s *Store) OperationClaim(ctx context.Context, id order.AttemptID, op order
 	return out, won, err
 }
 
-// OperationClaimAgain makes the caller the one who repeats an operation it saw sent seenSends times.
-func (s *Store) OperationClaimAgain(ctx context.Context, op order.OperationID, seenSends int) (bool, error) {
-	_, err := s.q().OperationClaimAgain(ctx, string(op), int32(seenSends))
+// OperationClaimAgain makes the caller the one who repeats an operation it saw sent seenSends times. One that was sent under
+// another credential is not repeated.
+func (s *Store) OperationClaimAgain(ctx context.Context, op order.OperationID, seenSends int, credential string) (bool, error) {
+	_, err := s.q().OperationClaimAgain(ctx, sqlcgen.OperationClaimAgainParams{OperationID: string(op), SeenSends: int32(seenSends), Credential: credential})
 	if isNoRows(err) {
 		return false, nil
 	}
@@ -233,6 +243,10 @@ type Seen struct {
 	RequestID      string
 	NextAction     []byte
 	ProviderTime   *time.Time
+	Authorized     int64
+	SealedPrivate  []byte     // what the provider gave for later calls; nil keeps what is stored
+	Due            *time.Time // until when the buyer can act; nil keeps what is stored
+	Credential     string     // marks the API key under which a next operation goes out
 }
 
 // ObservationKeep stores an answer before anything is made of it, so that an answer that comes late, or to a step that has
@@ -250,14 +264,16 @@ func (s *Store) ObservationKeep(ctx context.Context, o Seen, next order.Operatio
 				return err
 			}
 		}
-		seen, err := w.read.AttemptObserved(ctx, o.LearnedID, string(o.Attempt))
+		seen, err := w.read.AttemptObserved(ctx, sqlcgen.AttemptObservedParams{
+			ProviderPaymentID: o.LearnedID, SealedPrivate: o.SealedPrivate, DueAt: o.Due, AttemptID: string(o.Attempt),
+		})
 		if err != nil {
 			return err
 		}
 		late = news(order.Status(seen.Status), p.Outcome)
 		// Where the attempt is bound to another object already, the answer's own would be a second one to charge: nothing is sent.
 		if next != "" && seen.ProviderPaymentID == o.LearnedID {
-			_, err := w.read.OperationClaim(ctx, string(next))
+			_, err := w.read.OperationClaim(ctx, o.Credential, string(next))
 			nextWon = err == nil
 			if err != nil && !isNoRows(err) {
 				return err
@@ -286,7 +302,7 @@ func observationParams(o Seen, seq int32) sqlcgen.ObservationKeepParams {
 		OrderID: string(o.Order), AttemptID: ptr(string(o.Attempt)), Seq: seq, Source: o.Source, Outcome: string(p.Outcome), Final: p.Final,
 		ProviderStatus: o.ProviderStatus, Gateway: p.Account.Gateway, Account: p.Account.Name, Environment: p.Account.Environment,
 		ProviderPaymentID: p.ProviderPaymentID, MerchantReference: p.MerchantReference, Currency: string(p.Currency),
-		AmountMinor: p.AmountMinor, CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor, Code: p.Code, RequestID: o.RequestID,
+		AmountMinor: p.AmountMinor, AuthorizedMinor: o.Authorized, CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor, Code: p.Code, RequestID: o.RequestID,
 		ReadVersion: p.ReadVersion, NextAction: o.NextAction, ProviderTime: o.ProviderTime,
 	}
 	if o.Operation != "" {
@@ -327,6 +343,40 @@ func (s *Store) AttemptUnresolved(ctx context.Context, id order.AttemptID, code 
 // AttemptCheckLater notes that a lookup was made and when the next is due.
 func (s *Store) AttemptCheckLater(ctx context.Context, id order.AttemptID, next time.Time) error {
 	return translate("schedule lookup", s.q().AttemptCheckLater(ctx, &next, string(id)))
+}
+
+// OperationAnswered notes that an error which leaves the outcome open was received for an operation.
+func (s *Store) OperationAnswered(ctx context.Context, op order.OperationID) error {
+	return translate("note answer", s.q().OperationAnswered(ctx, string(op)))
+}
+
+// OperationRenew ends an operation whose key answers with an error for good and whose object a lookup found untouched, and
+// stores the next generation of the same write under a new key, in one transaction (rule 7). It reports false when another
+// process did so, or when the operation is not in that state.
+func (s *Store) OperationRenew(ctx context.Context, id order.AttemptID, old order.OperationID, d OperationDraft, generation int) (bool, error) {
+	renewed := false
+	err := s.inTx(ctx, "renew operation", func(ctx context.Context, w *work) error {
+		renewed = false
+		row, err := w.read.AttemptLock(ctx, string(id))
+		if err != nil {
+			return err
+		}
+		switch order.Status(row.PaymentAttempt.Status) {
+		case order.AttemptSent, order.AttemptUnknown:
+		default:
+			return nil
+		}
+		n, err := w.read.OperationSupersede(ctx, string(fault.PaymentUnknown), string(old))
+		if err != nil || n == 0 {
+			return err
+		}
+		renewed = true
+		return w.write.OperationInsert(ctx, sqlcgen.OperationInsertParams{
+			OperationID: string(d.ID), OrderID: row.Order.OrderID, Kind: d.Kind, AttemptID: ptr(string(id)), Generation: int32(generation),
+			SealedRequest: d.Sealed, Fingerprint: d.Fingerprint,
+		})
+	})
+	return renewed && err == nil, err
 }
 
 // AttemptAddOperation stores a further outside write of an attempt, once per kind: the cancel that closes a declined one.

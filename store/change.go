@@ -11,6 +11,10 @@ import (
 	"orderflow/store/sqlcgen"
 )
 
+// DueGrace is how long after a pending payment's deadline it is asked about and closed: clocks differ, and a payment made in
+// the last second takes a moment to show.
+const DueGrace = time.Minute
+
 // scene is what a change is written against: the locked rows.
 type scene struct {
 	order   sqlcgen.Order
@@ -145,6 +149,9 @@ func moveAttempt(ctx context.Context, w *work, sc *scene, t order.Transition, c 
 	switch t.To {
 	case order.AttemptUnknown, order.AttemptPending, order.AttemptDeclined, order.AttemptSent:
 		at := time.Now().Add(sc.policy.ReviewCheckEvery)
+		if due := sc.attempt.DueAt; due != nil && t.To == order.AttemptPending && due.Add(DueGrace).Before(at) {
+			at = due.Add(DueGrace) // its deadline passes in silence at some providers, so we look by our own clock
+		}
 		p.NextCheckAt = &at
 		p.NextAction = why.nextAction
 	}

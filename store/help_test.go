@@ -129,7 +129,7 @@ func (e *env) open(d order.Draft, key string) sqlcgen.PaymentAttempt {
 	e.t.Helper()
 	a, err := e.s.AttemptOpen(e.ctx(), attemptDraft(d, key))
 	require.NoError(e.t, err)
-	a, won, err := e.s.OperationClaim(e.ctx(), idOf(a), confirmOf(a))
+	a, won, err := e.s.OperationClaim(e.ctx(), idOf(a), confirmOf(a), "")
 	require.NoError(e.t, err)
 	require.True(e.t, won)
 	return a

@@ -89,7 +89,7 @@ func TestTheConfirmGoesToTheObjectTheRowNames(t *testing.T) {
 	e := setup(t)
 	a, err := e.s.AttemptOpen(e.ctx(), attemptDraft(e.place("o", grantLine(1)), "k"))
 	require.NoError(t, err)
-	a, _, err = e.s.OperationClaim(e.ctx(), idOf(a), prepareOf(a))
+	a, _, err = e.s.OperationClaim(e.ctx(), idOf(a), prepareOf(a), "")
 	require.NoError(t, err)
 	e.keep(answer(a, order.Prepared)) // one try has learned the object's id
 	other := answer(a, order.Prepared)

@@ -137,7 +137,7 @@ func TestReflectSurvivesALostCommitAnswer(t *testing.T) {
 	require.NoError(t, lost("INSERT INTO payment_attempts", func() (err error) { a, err = s.AttemptOpen(e.ctx(), ad); return err }))
 	require.Equal(t, string(ad.ID), a.AttemptID)
 	won := true
-	require.NoError(t, lost("UPDATE operations", func() (err error) { a, won, err = s.OperationClaim(e.ctx(), ad.ID, confirmOf(a)); return err }))
+	require.NoError(t, lost("UPDATE operations", func() (err error) { a, won, err = s.OperationClaim(e.ctx(), ad.ID, confirmOf(a), ""); return err }))
 	require.False(t, won, "the claim holds: who asks again has to look, not to send")
 	require.Equal(t, string(order.AttemptSent), a.Status)
 	require.NoError(t, lost("INSERT INTO observations", func() error { _, err := s.ObservationKeep(e.ctx(), answer(a, order.Succeeded), ""); return err }))
@@ -275,7 +275,7 @@ func (h *history) step(t *rapid.T) {
 		}
 	case 2:
 		if a := one(); a.AttemptID != "" {
-			_, _, err = h.s.OperationClaim(h.ctx(), idOf(a), confirmOf(a))
+			_, _, err = h.s.OperationClaim(h.ctx(), idOf(a), confirmOf(a), "")
 		}
 	case 3, 4:
 		if a := one(); a.AttemptID != "" {

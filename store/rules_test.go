@@ -56,7 +56,7 @@ func TestRule02_OneWinnerSends(t *testing.T) {
 	require.NoError(t, err)
 	var winners atomic.Int32
 	for _, err := range together(50, func(int) error {
-		_, won, err := e.s.OperationClaim(e.ctx(), idOf(a), confirmOf(a))
+		_, won, err := e.s.OperationClaim(e.ctx(), idOf(a), confirmOf(a), "")
 		if won {
 			winners.Add(1)
 		}
@@ -70,7 +70,7 @@ func TestRule02_OneWinnerSends(t *testing.T) {
 
 	winners.Store(0)
 	for _, err := range together(50, func(int) error {
-		won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(a), 1)
+		won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(a), 1, "")
 		if won {
 			winners.Add(1)
 		}
@@ -94,19 +94,19 @@ func TestRule02_NothingIsSentForWhatIsSettled(t *testing.T) {
 	require.Equal(t, order.Applied, c.Verdict)
 	require.Equal(t, order.Applied, e.decide(decision(e.review(late.AttemptID), order.DecideCloseWithEvidence)).Verdict)
 
-	won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(late), 1)
+	won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(late), 1, "")
 	require.NoError(t, err)
 	require.False(t, won, "a person closed it: the stored request is not sent again")
 
 	second, err := e.s.AttemptOpen(e.ctx(), attemptDraft(d, "second"))
 	require.NoError(t, err)
-	second, won, err = e.s.OperationClaim(e.ctx(), idOf(second), prepareOf(second))
+	second, won, err = e.s.OperationClaim(e.ctx(), idOf(second), prepareOf(second), "")
 	require.NoError(t, err)
 	require.True(t, won)
 	e.keep(answer(e.attempt(late), order.Succeeded)) // the first one captured after all
 	require.Equal(t, order.OrderPaid, e.reflect(late).Order)
 
-	_, won, err = e.s.OperationClaim(e.ctx(), idOf(second), confirmOf(second))
+	_, won, err = e.s.OperationClaim(e.ctx(), idOf(second), confirmOf(second), "")
 	require.NoError(t, err)
 	require.False(t, won, "the order is paid: a second confirm would be a second charge")
 	prepared := answer(e.attempt(second), order.Prepared)
@@ -123,7 +123,7 @@ func TestRule03_FinishedIsNeverRepeated(t *testing.T) {
 	e := setup(t)
 	a := e.open(e.place("o", grantLine(1)), "k")
 	for _, seen := range []int{0, 2, 7} {
-		won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(a), seen)
+		won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(a), seen, "")
 		require.NoError(t, err)
 		require.False(t, won)
 	}
@@ -134,7 +134,7 @@ func TestRule03_FinishedIsNeverRepeated(t *testing.T) {
 	lost.Operation, lost.Source = confirmOf(a), "send"
 	e.keep(lost)
 	require.Equal(t, "declined", e.text("SELECT outcome FROM operations WHERE operation_id = $1", string(confirmOf(a))))
-	won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(a), 1)
+	won, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(a), 1, "")
 	require.NoError(t, err)
 	require.False(t, won)
 	require.EqualValues(t, 2, e.count("SELECT count(*) FROM observations"), "both answers are kept")
@@ -332,10 +332,13 @@ func TestRule09_LocksAreTakenInOneOrder(t *testing.T) {
 	acts := []func(o one, i int) error{
 		func(o one, _ int) error { _, err := e.s.Reflect(e.ctx(), idOf(o.a)); return err },
 		func(o one, _ int) error {
-			_, _, err := e.s.OperationClaim(e.ctx(), idOf(o.a), prepareOf(o.a))
+			_, _, err := e.s.OperationClaim(e.ctx(), idOf(o.a), prepareOf(o.a), "")
 			return err
 		},
-		func(o one, i int) error { _, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(o.a), 1); return err },
+		func(o one, i int) error {
+			_, err := e.s.OperationClaimAgain(e.ctx(), confirmOf(o.a), 1, "")
+			return err
+		},
 		func(o one, _ int) error { _, err := e.s.FulfillInternal(e.ctx(), o.d.ID, 2); return err },
 		func(o one, i int) error {
 			u := unit(o.d, 3, 1+i%2)

@@ -190,7 +190,7 @@ func TestOldRequestIsNotRepeatedAfterARerun(t *testing.T) {
 	e.issuer(u, "o", 1, order.Unknown)
 	_, err := e.s.UnitUnresolved(e.ctx(), u, "o", "x")
 	require.NoError(t, err)
-	won, err := e.s.OperationClaimAgain(e.ctx(), order.IssueOperation(u, 1), 1)
+	won, err := e.s.OperationClaimAgain(e.ctx(), order.IssueOperation(u, 1), 1, "")
 	require.NoError(t, err)
 	require.True(t, won)
 	d := decision(e.review(string(u)), order.DecideRerunUnit)
@@ -204,7 +204,7 @@ func TestOldRequestIsNotRepeatedAfterARerun(t *testing.T) {
 	require.NoError(t, err)
 	got := make(chan bool, 1)
 	go func() {
-		won, err := e.s.OperationClaimAgain(e.ctx(), order.IssueOperation(u, 1), 2)
+		won, err := e.s.OperationClaimAgain(e.ctx(), order.IssueOperation(u, 1), 2, "")
 		got <- won || err != nil
 	}()
 	e.waitBlocked(1)

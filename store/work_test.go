@@ -254,7 +254,7 @@ func TestReadsTogetherSeeWhatTheLockWaitedFor(t *testing.T) {
 	_, err = tx.Exec(e.ctx(), "SELECT 1 FROM orders WHERE order_id = 'o' FOR UPDATE")
 	require.NoError(t, err)
 	owned := sqlcgen.New(tx)
-	seq, err := owned.AttemptObserved(e.ctx(), "pi_"+a.AttemptID, a.AttemptID)
+	seq, err := owned.AttemptObserved(e.ctx(), sqlcgen.AttemptObservedParams{ProviderPaymentID: "pi_" + a.AttemptID, AttemptID: a.AttemptID})
 	require.NoError(t, err)
 	require.NoError(t, owned.ObservationKeep(e.ctx(), observationParams(answer(a, order.Succeeded), seq.ObservedSeq)))
 	done := make(chan Reflected)

@@ -42,6 +42,8 @@ type Config struct {
 	OpsListen       string `env:"ORDERFLOW_OPS_LISTEN" envDefault:"127.0.0.1:8081" doc:"Where starter serves health and metrics."`
 	WorkerOpsListen string `env:"ORDERFLOW_WORKER_OPS_LISTEN" envDefault:"127.0.0.1:8082" doc:"Where worker serves health and metrics."`
 
+	PublicURL string `env:"ORDERFLOW_PUBLIC_URL" doc:"This service's address as buyers' browsers reach it, such as https://pay.example. Providers send buyers back to it, and it sends them on to the checkout's page. Left out, they go straight there."`
+
 	AnswerBudget     time.Duration `env:"ORDERFLOW_ANSWER_BUDGET" envDefault:"5s" doc:"How long a payment request waits for the first outcome before it answers 202."`
 	IdempotencyLease time.Duration `env:"ORDERFLOW_IDEMPOTENCY_LEASE" envDefault:"30s" doc:"How long a request holds its Idempotency-Key before another try may go on with it. Longer than the answer budget."`
 	IdempotencyLife  time.Duration `env:"ORDERFLOW_IDEMPOTENCY_LIFETIME" envDefault:"720h" doc:"How long an answer is kept for replay."`
@@ -200,6 +202,9 @@ func (c Config) problems() []error {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			bad("%s must be host:port, such as 127.0.0.1:8080", name)
 		}
+	}
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http")) {
+		bad("ORDERFLOW_PUBLIC_URL must be a plain web address such as https://pay.example")
 	}
 	errs = append(errs, c.numbers()...)
 	errs = append(errs, c.parties()...)

@@ -41,6 +41,10 @@ type Deps struct {
 	Issuers  []string     // configured names: a line of action issue must name one
 	Policy   order.Policy // what a new order is promised
 
+	// PublicURL is our own address as buyers' browsers reach it: providers send them back there, and we send them on. "" = they
+	// go straight to the checkout's page.
+	PublicURL string
+
 	AnswerBudget     time.Duration // how long a payment request waits for its outcome; 0 = 5s
 	IdempotencyLease time.Duration // 0 = 30s
 	LookupsPerSecond int           // per provider account; 0 = 10

@@ -225,7 +225,7 @@ func (b *bundle) confirm(ctx context.Context, id order.AttemptID) error {
 	}
 	pid := ""
 	for _, op := range w.Operations {
-		at, won, err := b.store.OperationClaim(ctx, id, order.OperationID(op.OperationID))
+		at, won, err := b.store.OperationClaim(ctx, id, order.OperationID(op.OperationID), "")
 		if err != nil || !won {
 			return err
 		}

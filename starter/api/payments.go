@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"strconv"
@@ -30,7 +32,9 @@ type PaymentRequest struct {
 type MethodRequest struct {
 	Type      string `json:"type" example:"card"`
 	Token     string `json:"token,omitempty" doc:"the provider's reference to what the buyer entered at the provider, never card data"`
-	ReturnURL string `json:"return_url,omitempty" doc:"where the provider sends the buyer back; left out, the buyer is not redirected"`
+	ReturnURL string `json:"return_url,omitempty" doc:"the checkout's page the buyer comes back to; left out, the buyer is not redirected"`
+	Reference string `json:"reference,omitempty" doc:"the reference the checkout page used at the provider, where payments begin there (toss: orderId)"`
+	Amount    string `json:"amount,omitempty" doc:"the amount the provider's redirect carried, as it came; it is compared with the order's" example:"12345"`
 }
 
 type payInput struct {
@@ -100,6 +104,8 @@ func (a *API) plan(b PaymentRequest, o sqlcgen.Order) (store.AttemptDraft, []gat
 	errs.text("body.method.type", b.Method.Type, 50)
 	errs.text("body.method.token", b.Method.Token, order.MaxText)
 	errs.text("body.method.return_url", b.Method.ReturnURL, 2048)
+	errs.text("body.method.reference", b.Method.Reference, order.MaxText)
+	errs.text("body.method.amount", b.Method.Amount, 40)
 	if isCardNumber(b.Method.Token) {
 		errs.add("body.method.token", "is a card number; send the provider's token, never card data")
 	}
@@ -107,18 +113,39 @@ func (a *API) plan(b PaymentRequest, o sqlcgen.Order) (store.AttemptDraft, []gat
 		return store.AttemptDraft{}, nil, problem(typeValidation, "", errs.list...)
 	}
 	amount := money.Amount{Minor: o.TotalMinor, Currency: money.Currency(o.Currency)}
-	ref := order.NewMerchantReference()
-	planned, err := gw.Plan(gateways.Payment{
-		MerchantReference: ref, Amount: amount, Method: gateways.Method{Type: b.Method.Type, Token: b.Method.Token, ReturnURL: b.Method.ReturnURL},
-	})
+	acc := gw.Account()
+	d := store.AttemptDraft{
+		OrderID: order.ID(o.OrderID), MerchantReference: order.NewMerchantReference(), MethodType: b.Method.Type, Amount: amount,
+		Account: order.Account{Gateway: acc.Gateway, Name: acc.Name, Environment: string(acc.Environment)},
+	}
+	m := gateways.Method{Type: b.Method.Type, Token: b.Method.Token, ReturnURL: b.Method.ReturnURL, Reference: b.Method.Reference, Amount: b.Method.Amount}
+	if a.d.PublicURL != "" && m.ReturnURL != "" {
+		d.ReturnURL = m.ReturnURL
+		m.ReturnURL, d.ReturnTokenHash = returnAddress(a.d.PublicURL)
+	}
+	p := gateways.Payment{MerchantReference: d.MerchantReference, Amount: amount, Method: m}
+	planned, err := gw.Plan(p)
 	if err != nil {
 		return store.AttemptDraft{}, nil, problem(typePaymentForm, reasonOf(err, b))
 	}
-	acc := gw.Account()
-	return store.AttemptDraft{
-		OrderID: order.ID(o.OrderID), MerchantReference: ref, MethodType: b.Method.Type, Amount: amount,
-		Account: order.Account{Gateway: acc.Gateway, Name: acc.Name, Environment: string(acc.Environment)},
-	}, planned, nil
+	if id, ok := gw.(gateways.Identifier); ok {
+		known := id.Identify(p)
+		d.MerchantReference, d.ProviderPaymentID = known.MerchantReference, known.ProviderPaymentID
+	}
+	return d, planned, nil
+}
+
+// returnAddress is our own page, which the provider sends the buyer's browser to: the token in it finds the attempt and cannot be
+// guessed, and only its hash is kept.
+func returnAddress(public string) (address string, hash []byte) {
+	token := rand.Text() + rand.Text()
+	return strings.TrimRight(public, "/") + "/return/" + token, ReturnTokenHash(token)
+}
+
+// ReturnTokenHash is what the store knows a return token by.
+func ReturnTokenHash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
 }
 
 func (a *API) gateway(name, account string) gateways.Gateway {
@@ -137,7 +164,7 @@ func reasonOf(err error, b PaymentRequest) string {
 		return ""
 	}
 	reason := f.Cause.Error()
-	for _, input := range []string{b.Method.Token, b.Method.ReturnURL} {
+	for _, input := range []string{b.Method.Token, b.Method.ReturnURL, b.Method.Reference} {
 		if input != "" && strings.Contains(reason, input) {
 			return ""
 		}
@@ -218,6 +245,8 @@ func (a *API) openProblem(ctx context.Context, client order.ClientID, id order.I
 		return problem(typeChanged, "").after(time.Second)
 	case "key_bound_elsewhere":
 		return problem(typeKeyReused, "")
+	case "payment_bound_elsewhere":
+		return problem(typePaymentTaken, "")
 	default:
 		return a.failure(ctx, err)
 	}

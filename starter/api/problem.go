@@ -40,6 +40,7 @@ const (
 	typeNoStock       = "unknown-stock"
 	typeBelowReserved = "stock-below-reserved"
 	typePaymentForm   = "payment-invalid"
+	typePaymentTaken  = "payment-taken"
 	typeAlreadyPaid   = "already-paid"
 	typeUnresolved    = "attempt-unresolved"
 	typePending       = "attempt-pending"
@@ -70,6 +71,7 @@ var problemTypes = []ProblemType{
 	{typeNoStock, 422, "Unknown stock", "A line of action stock names a sku that was never set with PUT /v1/stock/{sku}."},
 	{typeBelowReserved, 409, "Stock below reserved", "Orders have reserved more than that."},
 	{typePaymentForm, 422, "Payment invalid", "The gateway cannot send this payment as it stands; nothing was sent."},
+	{typePaymentTaken, 422, "Payment taken", "What the buyer brought from the provider (its payment, or the reference) belongs to another payment; nothing was sent."},
 	{typeAlreadyPaid, 409, "Already paid", "Money for this order is captured. The body holds the payment; go on as paid."},
 	{typeUnresolved, 409, "Attempt unresolved", "An earlier attempt may have taken the money. Do not pay again; ask again after Retry-After."},
 	{typePending, 409, "Attempt pending", "An earlier attempt waits for the buyer; its next action is in the body."},

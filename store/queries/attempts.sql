@@ -1,7 +1,7 @@
 -- name: AttemptInsert :exec
 INSERT INTO payment_attempts (attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference,
-                              method_type, currency, amount_minor)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+                              method_type, currency, amount_minor, provider_payment_id, return_token_hash, return_url)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: AttemptGet :one
 SELECT * FROM payment_attempts WHERE attempt_id = $1;
@@ -43,8 +43,11 @@ WHERE attempt_id = sqlc.arg(attempt_id) AND status = sqlc.arg(from_status) AND v
 UPDATE payment_attempts SET reflected_seq = sqlc.arg(seq) WHERE attempt_id = sqlc.arg(attempt_id) AND reflected_seq < sqlc.arg(seq);
 
 -- name: AttemptObserved :one
--- Numbers the next observation of the attempt and keeps the provider's id as soon as it is known. It never replaces one.
+-- Numbers the next observation of the attempt and keeps the provider's id as soon as it is known. It never replaces one. What the
+-- provider gave for later calls, and its deadline, are kept as it last said them.
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
+       sealed_private = coalesce(sqlc.narg(sealed_private)::bytea, sealed_private),
+       due_at = coalesce(sqlc.narg(due_at)::timestamptz, due_at),
        provider_payment_id = CASE WHEN provider_payment_id = '' THEN sqlc.arg(provider_payment_id)::text ELSE provider_payment_id END
 WHERE attempt_id = sqlc.arg(attempt_id)
 RETURNING observed_seq, status, order_id, provider_payment_id;
@@ -80,7 +83,7 @@ ON CONFLICT DO NOTHING;
 -- name: AttemptWork :many
 -- An attempt with its outside writes, in the order they are sent. Every attempt has at least one.
 SELECT sqlc.embed(a), sqlc.embed(o) FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
-WHERE a.attempt_id = $1 ORDER BY o.created_at, array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind);
+WHERE a.attempt_id = $1 ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation;
 
 -- name: OperationsByOrder :many
 SELECT operation_id, kind, attempt_id, unit_id, generation, sends, sent_at, last_sent_at, outcome, outcome_code, created_at
@@ -92,8 +95,8 @@ SELECT * FROM operations WHERE operation_id = $1;
 -- name: OperationClaim :one
 -- Only the winner sends first (rule 2). What takes money is sent only while the attempt is undecided and the promise stands: a
 -- second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
-UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now()
-WHERE operation_id = $1 AND sent_at IS NULL
+UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now(), credential = sqlc.arg(credential)
+WHERE operation_id = sqlc.arg(operation_id) AND sent_at IS NULL
   AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
        -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
        SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
@@ -112,8 +115,9 @@ unit AS (
     SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
     WHERE o.operation_id = sqlc.arg(operation_id) AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
     FOR SHARE OF u)
-UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
+UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), credential = sqlc.arg(credential), outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
 WHERE op.operation_id = sqlc.arg(operation_id) AND op.sends = sqlc.arg(seen_sends) AND op.finished_at IS NULL
+  AND op.credential IN ('', sqlc.arg(credential))
   AND (op.attempt_id IN (SELECT attempt.attempt_id FROM attempt) OR op.unit_id IN (SELECT unit.unit_id FROM unit))
 RETURNING *;
 
@@ -122,6 +126,16 @@ RETURNING *;
 -- Sending again takes the code away in the same statement that claims it.
 UPDATE operations SET outcome_code = sqlc.arg(code)::text
 WHERE operation_id = sqlc.arg(operation_id) AND sends = sqlc.arg(sends) AND outcome = '';
+
+-- name: OperationAnswered :exec
+-- The other side answered an error that leaves the outcome open, and may keep it under the key.
+UPDATE operations SET answered = true WHERE operation_id = $1;
+
+-- name: OperationSupersede :execrows
+-- Its object was looked up and was never touched, and its key answers with an error for good: a new operation may follow (rule 7).
+UPDATE operations p SET outcome = 'untouched', outcome_code = sqlc.arg(code)::text, finished_at = now()
+WHERE p.operation_id = sqlc.arg(operation_id) AND p.answered AND p.sends > 0 AND p.finished_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.attempt_id = p.attempt_id AND l.kind = p.kind AND l.generation > p.generation);
 
 -- name: OperationQuiet :one
 -- By the database's clock, which wrote the time: a process whose clock runs ahead must not think that enough of it has passed.
@@ -141,12 +155,12 @@ WHERE operation_id = sqlc.arg(operation_id) AND sends > 0 AND (finished_at IS NU
 
 -- name: ObservationKeep :exec
 INSERT INTO observations (order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
-                          environment, provider_payment_id, merchant_reference, currency, amount_minor, captured_minor,
+                          environment, provider_payment_id, merchant_reference, currency, amount_minor, authorized_minor, captured_minor,
                           refunded_minor, code, request_id, read_version, next_action, provider_time)
 VALUES (sqlc.arg(order_id), sqlc.narg(attempt_id), sqlc.narg(unit_id), sqlc.narg(operation_id), sqlc.arg(seq), sqlc.arg(source),
         sqlc.arg(outcome), sqlc.arg(final), sqlc.arg(provider_status), sqlc.arg(gateway), sqlc.arg(account), sqlc.arg(environment),
         sqlc.arg(provider_payment_id), sqlc.arg(merchant_reference), sqlc.arg(currency), sqlc.arg(amount_minor),
-        sqlc.arg(captured_minor), sqlc.arg(refunded_minor), sqlc.arg(code), sqlc.arg(request_id), sqlc.arg(read_version),
+        sqlc.arg(authorized_minor), sqlc.arg(captured_minor), sqlc.arg(refunded_minor), sqlc.arg(code), sqlc.arg(request_id), sqlc.arg(read_version),
         sqlc.narg(next_action), sqlc.narg(provider_time));
 
 -- name: ObservationsUnreflected :many

@@ -22,7 +22,7 @@ func (q *Queries) AttemptBind(ctx context.Context, providerPaymentID string, att
 }
 
 const attemptByCallerKey = `-- name: AttemptByCallerKey :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
 `
 
 func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, callerKey string) (PaymentAttempt, error) {
@@ -46,6 +46,10 @@ func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, calle
 		&i.Code,
 		&i.CloseReason,
 		&i.NextAction,
+		&i.DueAt,
+		&i.SealedPrivate,
+		&i.ReturnTokenHash,
+		&i.ReturnUrl,
 		&i.ObservedSeq,
 		&i.ReflectedSeq,
 		&i.Checks,
@@ -66,7 +70,7 @@ func (q *Queries) AttemptCheckLater(ctx context.Context, nextCheckAt *time.Time,
 }
 
 const attemptGet = `-- name: AttemptGet :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE attempt_id = $1
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE attempt_id = $1
 `
 
 func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAttempt, error) {
@@ -90,6 +94,10 @@ func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAtte
 		&i.Code,
 		&i.CloseReason,
 		&i.NextAction,
+		&i.DueAt,
+		&i.SealedPrivate,
+		&i.ReturnTokenHash,
+		&i.ReturnUrl,
 		&i.ObservedSeq,
 		&i.ReflectedSeq,
 		&i.Checks,
@@ -102,8 +110,8 @@ func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAtte
 
 const attemptInsert = `-- name: AttemptInsert :exec
 INSERT INTO payment_attempts (attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference,
-                              method_type, currency, amount_minor)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                              method_type, currency, amount_minor, provider_payment_id, return_token_hash, return_url)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 `
 
 type AttemptInsertParams struct {
@@ -118,6 +126,9 @@ type AttemptInsertParams struct {
 	MethodType        string
 	Currency          string
 	AmountMinor       int64
+	ProviderPaymentID string
+	ReturnTokenHash   []byte
+	ReturnUrl         string
 }
 
 func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) error {
@@ -133,12 +144,15 @@ func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) er
 		arg.MethodType,
 		arg.Currency,
 		arg.AmountMinor,
+		arg.ProviderPaymentID,
+		arg.ReturnTokenHash,
+		arg.ReturnUrl,
 	)
 	return err
 }
 
 const attemptLock = `-- name: AttemptLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at
 FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id
 WHERE a.attempt_id = $1
 FOR UPDATE OF o, a
@@ -195,6 +209,10 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 		&i.PaymentAttempt.Code,
 		&i.PaymentAttempt.CloseReason,
 		&i.PaymentAttempt.NextAction,
+		&i.PaymentAttempt.DueAt,
+		&i.PaymentAttempt.SealedPrivate,
+		&i.PaymentAttempt.ReturnTokenHash,
+		&i.PaymentAttempt.ReturnUrl,
 		&i.PaymentAttempt.ObservedSeq,
 		&i.PaymentAttempt.ReflectedSeq,
 		&i.PaymentAttempt.Checks,
@@ -263,10 +281,19 @@ func (q *Queries) AttemptMove(ctx context.Context, arg AttemptMoveParams) error 
 
 const attemptObserved = `-- name: AttemptObserved :one
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
-       provider_payment_id = CASE WHEN provider_payment_id = '' THEN $1::text ELSE provider_payment_id END
-WHERE attempt_id = $2
+       sealed_private = coalesce($1::bytea, sealed_private),
+       due_at = coalesce($2::timestamptz, due_at),
+       provider_payment_id = CASE WHEN provider_payment_id = '' THEN $3::text ELSE provider_payment_id END
+WHERE attempt_id = $4
 RETURNING observed_seq, status, order_id, provider_payment_id
 `
+
+type AttemptObservedParams struct {
+	SealedPrivate     []byte
+	DueAt             *time.Time
+	ProviderPaymentID string
+	AttemptID         string
+}
 
 type AttemptObservedRow struct {
 	ObservedSeq       int32
@@ -275,9 +302,15 @@ type AttemptObservedRow struct {
 	ProviderPaymentID string
 }
 
-// Numbers the next observation of the attempt and keeps the provider's id as soon as it is known. It never replaces one.
-func (q *Queries) AttemptObserved(ctx context.Context, providerPaymentID string, attemptID string) (AttemptObservedRow, error) {
-	row := q.db.QueryRow(ctx, attemptObserved, providerPaymentID, attemptID)
+// Numbers the next observation of the attempt and keeps the provider's id as soon as it is known. It never replaces one. What the
+// provider gave for later calls, and its deadline, are kept as it last said them.
+func (q *Queries) AttemptObserved(ctx context.Context, arg AttemptObservedParams) (AttemptObservedRow, error) {
+	row := q.db.QueryRow(ctx, attemptObserved,
+		arg.SealedPrivate,
+		arg.DueAt,
+		arg.ProviderPaymentID,
+		arg.AttemptID,
+	)
 	var i AttemptObservedRow
 	err := row.Scan(
 		&i.ObservedSeq,
@@ -298,7 +331,7 @@ func (q *Queries) AttemptReflected(ctx context.Context, seq int32, attemptID str
 }
 
 const attemptUnclosed = `-- name: AttemptUnclosed :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
 `
 
 func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentAttempt, error) {
@@ -322,6 +355,10 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 		&i.Code,
 		&i.CloseReason,
 		&i.NextAction,
+		&i.DueAt,
+		&i.SealedPrivate,
+		&i.ReturnTokenHash,
+		&i.ReturnUrl,
 		&i.ObservedSeq,
 		&i.ReflectedSeq,
 		&i.Checks,
@@ -333,8 +370,8 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 }
 
 const attemptWork = `-- name: AttemptWork :many
-SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
-WHERE a.attempt_id = $1 ORDER BY o.created_at, array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind)
+SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
+WHERE a.attempt_id = $1 ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation
 `
 
 type AttemptWorkRow struct {
@@ -370,6 +407,10 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 			&i.PaymentAttempt.Code,
 			&i.PaymentAttempt.CloseReason,
 			&i.PaymentAttempt.NextAction,
+			&i.PaymentAttempt.DueAt,
+			&i.PaymentAttempt.SealedPrivate,
+			&i.PaymentAttempt.ReturnTokenHash,
+			&i.PaymentAttempt.ReturnUrl,
 			&i.PaymentAttempt.ObservedSeq,
 			&i.PaymentAttempt.ReflectedSeq,
 			&i.PaymentAttempt.Checks,
@@ -384,6 +425,8 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 			&i.Operation.Generation,
 			&i.Operation.SealedRequest,
 			&i.Operation.Fingerprint,
+			&i.Operation.Answered,
+			&i.Operation.Credential,
 			&i.Operation.Sends,
 			&i.Operation.SentAt,
 			&i.Operation.LastSentAt,
@@ -403,7 +446,7 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 }
 
 const attemptsByOrder = `-- name: AttemptsByOrder :many
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
 `
 
 func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]PaymentAttempt, error) {
@@ -433,6 +476,10 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 			&i.Code,
 			&i.CloseReason,
 			&i.NextAction,
+			&i.DueAt,
+			&i.SealedPrivate,
+			&i.ReturnTokenHash,
+			&i.ReturnUrl,
 			&i.ObservedSeq,
 			&i.ReflectedSeq,
 			&i.Checks,
@@ -451,9 +498,9 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 }
 
 const attemptsMet = `-- name: AttemptsMet :many
-SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.created_at, k.closed_at FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
+SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.due_at, k.sealed_private, k.return_token_hash, k.return_url, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.created_at, k.closed_at FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
 UNION ALL
-SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.created_at, o.closed_at FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
+SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.due_at, o.sealed_private, o.return_token_hash, o.return_url, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.created_at, o.closed_at FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
 `
 
 type AttemptsMetParams struct {
@@ -491,6 +538,10 @@ func (q *Queries) AttemptsMet(ctx context.Context, arg AttemptsMetParams) ([]Pay
 			&i.Code,
 			&i.CloseReason,
 			&i.NextAction,
+			&i.DueAt,
+			&i.SealedPrivate,
+			&i.ReturnTokenHash,
+			&i.ReturnUrl,
 			&i.ObservedSeq,
 			&i.ReflectedSeq,
 			&i.Checks,
@@ -566,13 +617,13 @@ func (q *Queries) BucketTake(ctx context.Context, arg BucketTakeParams) (int64, 
 
 const observationKeep = `-- name: ObservationKeep :exec
 INSERT INTO observations (order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
-                          environment, provider_payment_id, merchant_reference, currency, amount_minor, captured_minor,
+                          environment, provider_payment_id, merchant_reference, currency, amount_minor, authorized_minor, captured_minor,
                           refunded_minor, code, request_id, read_version, next_action, provider_time)
 VALUES ($1, $2, $3, $4, $5, $6,
         $7, $8, $9, $10, $11, $12,
         $13, $14, $15, $16,
-        $17, $18, $19, $20, $21,
-        $22, $23)
+        $17, $18, $19, $20, $21, $22,
+        $23, $24)
 `
 
 type ObservationKeepParams struct {
@@ -592,6 +643,7 @@ type ObservationKeepParams struct {
 	MerchantReference string
 	Currency          string
 	AmountMinor       int64
+	AuthorizedMinor   int64
 	CapturedMinor     int64
 	RefundedMinor     int64
 	Code              string
@@ -619,6 +671,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 		arg.MerchantReference,
 		arg.Currency,
 		arg.AmountMinor,
+		arg.AuthorizedMinor,
 		arg.CapturedMinor,
 		arg.RefundedMinor,
 		arg.Code,
@@ -631,7 +684,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 }
 
 const observationsByOrder = `-- name: ObservationsByOrder :many
-SELECT observation_id, order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, currency, amount_minor, captured_minor, refunded_minor, code, request_id, read_version, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
+SELECT observation_id, order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
 `
 
 func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Observation, error) {
@@ -661,6 +714,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 			&i.MerchantReference,
 			&i.Currency,
 			&i.AmountMinor,
+			&i.AuthorizedMinor,
 			&i.CapturedMinor,
 			&i.RefundedMinor,
 			&i.Code,
@@ -681,7 +735,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 }
 
 const observationsUnreflected = `-- name: ObservationsUnreflected :many
-SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.currency, o.amount_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.next_action, o.provider_time, o.observed_at FROM observations o
+SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.next_action, o.provider_time, o.observed_at FROM observations o
 WHERE o.attempt_id = $1::text AND o.seq > (SELECT a.reflected_seq FROM payment_attempts a WHERE a.attempt_id = $1::text)
 ORDER BY o.seq
 `
@@ -713,6 +767,7 @@ func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID string)
 			&i.MerchantReference,
 			&i.Currency,
 			&i.AmountMinor,
+			&i.AuthorizedMinor,
 			&i.CapturedMinor,
 			&i.RefundedMinor,
 			&i.Code,
@@ -750,20 +805,30 @@ func (q *Queries) OperationAge(ctx context.Context, operationID string) (Operati
 	return i, err
 }
 
+const operationAnswered = `-- name: OperationAnswered :exec
+UPDATE operations SET answered = true WHERE operation_id = $1
+`
+
+// The other side answered an error that leaves the outcome open, and may keep it under the key.
+func (q *Queries) OperationAnswered(ctx context.Context, operationID string) error {
+	_, err := q.db.Exec(ctx, operationAnswered, operationID)
+	return err
+}
+
 const operationClaim = `-- name: OperationClaim :one
-UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now()
-WHERE operation_id = $1 AND sent_at IS NULL
+UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now(), credential = $1
+WHERE operation_id = $2 AND sent_at IS NULL
   AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
        -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
        SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
        FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id WHERE a.attempt_id = operations.attempt_id))
-RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
+RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, answered, credential, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
 `
 
 // Only the winner sends first (rule 2). What takes money is sent only while the attempt is undecided and the promise stands: a
 // second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
-func (q *Queries) OperationClaim(ctx context.Context, operationID string) (Operation, error) {
-	row := q.db.QueryRow(ctx, operationClaim, operationID)
+func (q *Queries) OperationClaim(ctx context.Context, credential string, operationID string) (Operation, error) {
+	row := q.db.QueryRow(ctx, operationClaim, credential, operationID)
 	var i Operation
 	err := row.Scan(
 		&i.OperationID,
@@ -774,6 +839,8 @@ func (q *Queries) OperationClaim(ctx context.Context, operationID string) (Opera
 		&i.Generation,
 		&i.SealedRequest,
 		&i.Fingerprint,
+		&i.Answered,
+		&i.Credential,
 		&i.Sends,
 		&i.SentAt,
 		&i.LastSentAt,
@@ -788,23 +855,30 @@ func (q *Queries) OperationClaim(ctx context.Context, operationID string) (Opera
 const operationClaimAgain = `-- name: OperationClaimAgain :one
 WITH attempt AS (
     SELECT a.attempt_id FROM operations o JOIN payment_attempts a ON a.attempt_id = o.attempt_id JOIN orders r ON r.order_id = a.order_id
-    WHERE o.operation_id = $1 AND a.closed_at IS NULL
+    WHERE o.operation_id = $2 AND a.closed_at IS NULL
       AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
     FOR SHARE OF a),
 unit AS (
     SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
-    WHERE o.operation_id = $1 AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
+    WHERE o.operation_id = $2 AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
     FOR SHARE OF u)
-UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
-WHERE op.operation_id = $1 AND op.sends = $2 AND op.finished_at IS NULL
+UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), credential = $1, outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
+WHERE op.operation_id = $2 AND op.sends = $3 AND op.finished_at IS NULL
+  AND op.credential IN ('', $1)
   AND (op.attempt_id IN (SELECT attempt.attempt_id FROM attempt) OR op.unit_id IN (SELECT unit.unit_id FROM unit))
-RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
+RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, answered, credential, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
 `
+
+type OperationClaimAgainParams struct {
+	Credential  string
+	OperationID string
+	SeenSends   int32
+}
 
 // A repeat is claimed too, by the number of sends it has seen, so that two processes never repeat at once. The subject is held
 // meanwhile: once a person has closed the attempt or opened a new operation for the unit, the old request is never sent again.
-func (q *Queries) OperationClaimAgain(ctx context.Context, operationID string, seenSends int32) (Operation, error) {
-	row := q.db.QueryRow(ctx, operationClaimAgain, operationID, seenSends)
+func (q *Queries) OperationClaimAgain(ctx context.Context, arg OperationClaimAgainParams) (Operation, error) {
+	row := q.db.QueryRow(ctx, operationClaimAgain, arg.Credential, arg.OperationID, arg.SeenSends)
 	var i Operation
 	err := row.Scan(
 		&i.OperationID,
@@ -815,6 +889,8 @@ func (q *Queries) OperationClaimAgain(ctx context.Context, operationID string, s
 		&i.Generation,
 		&i.SealedRequest,
 		&i.Fingerprint,
+		&i.Answered,
+		&i.Credential,
 		&i.Sends,
 		&i.SentAt,
 		&i.LastSentAt,
@@ -827,7 +903,7 @@ func (q *Queries) OperationClaimAgain(ctx context.Context, operationID string, s
 }
 
 const operationGet = `-- name: OperationGet :one
-SELECT operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at FROM operations WHERE operation_id = $1
+SELECT operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, answered, credential, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at FROM operations WHERE operation_id = $1
 `
 
 func (q *Queries) OperationGet(ctx context.Context, operationID string) (Operation, error) {
@@ -842,6 +918,8 @@ func (q *Queries) OperationGet(ctx context.Context, operationID string) (Operati
 		&i.Generation,
 		&i.SealedRequest,
 		&i.Fingerprint,
+		&i.Answered,
+		&i.Credential,
 		&i.Sends,
 		&i.SentAt,
 		&i.LastSentAt,
@@ -940,6 +1018,21 @@ func (q *Queries) OperationQuiet(ctx context.Context, safeAfter time.Duration, o
 	var i OperationQuietRow
 	err := row.Scan(&i.OperationID, &i.Quiet)
 	return i, err
+}
+
+const operationSupersede = `-- name: OperationSupersede :execrows
+UPDATE operations p SET outcome = 'untouched', outcome_code = $1::text, finished_at = now()
+WHERE p.operation_id = $2 AND p.answered AND p.sends > 0 AND p.finished_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.attempt_id = p.attempt_id AND l.kind = p.kind AND l.generation > p.generation)
+`
+
+// Its object was looked up and was never touched, and its key answers with an error for good: a new operation may follow (rule 7).
+func (q *Queries) OperationSupersede(ctx context.Context, code string, operationID string) (int64, error) {
+	result, err := q.db.Exec(ctx, operationSupersede, code, operationID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const operationsByOrder = `-- name: OperationsByOrder :many
