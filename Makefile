@@ -24,6 +24,10 @@ test: ## all tests, with the PostgreSQL, Temporal and stripe-mock they need
 race: ## all tests, looking for data races (needs a C compiler)
 	$(DEV) test --race
 
+.PHONY: mutants
+mutants: ## plant bugs in the gateways, one at a time; the conformance suite must catch each
+	$(DEV) mutants
+
 .PHONY: lint
 lint: ## formatter, vet, linters, workflowcheck, sqlc diff
 	.ci/run lint

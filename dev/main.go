@@ -21,10 +21,11 @@ import (
 )
 
 type commands struct {
-	Demo  demoCommand  `cmd:"" help:"Bring everything up, drive orders through it with faults on the way, stay up until Ctrl-C."`
-	Env   envCommand   `cmd:"" help:"Run a command with a throwaway PostgreSQL, the Temporal CLI and stripe-mock in its environment."`
-	Test  testCommand  `cmd:"" help:"Run the tests with everything they need (env plus go test)."`
-	Tools toolsCommand `cmd:"" help:"Build the pinned tools, or print the path of the named ones."`
+	Demo    demoCommand    `cmd:"" help:"Bring everything up, drive orders through it with faults on the way, stay up until Ctrl-C."`
+	Env     envCommand     `cmd:"" help:"Run a command with a throwaway PostgreSQL, the Temporal CLI and stripe-mock in its environment."`
+	Test    testCommand    `cmd:"" help:"Run the tests with everything they need (env plus go test)."`
+	Mutants mutantsCommand `cmd:"" help:"Plant bugs in the gateways, one at a time, and show that the conformance suite catches each."`
+	Tools   toolsCommand   `cmd:"" help:"Build the pinned tools, or print the path of the named ones."`
 }
 
 func main() {

@@ -107,6 +107,19 @@ func otherPayment(t *testing.T, h Harness) {
 	b.charged(t, a, 0)
 }
 
+// untouchedConfirm: "no confirm has reached me" in answer to a confirm contradicts itself. Believed, it would pass for "nothing
+// happened"; it is an unknown outcome, and a lookup decides.
+func untouchedConfirm(t *testing.T, h Harness) {
+	b := setup(t, h)
+	if !b.caps.Prepares {
+		t.Skip("the provider has no object before the confirm")
+	}
+	a := b.prepared(t)
+	b.Arm(t, Fault{Kind: Answer, On: gateways.Confirm, Status: 200, Body: b.Raw(t, a.id)})
+	o, err := b.confirm(t.Context(), a)
+	unsettled(t, o, err)
+}
+
 func otherMode(t *testing.T, h Harness) {
 	if h.OtherMode == nil {
 		t.Skip("the provider's answers do not say their mode")

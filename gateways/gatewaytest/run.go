@@ -44,6 +44,7 @@ func Run(t *testing.T, h Harness) {
 
 		{"GarbageNeverDecides", garbage},
 		{"AnotherPaymentsAnswerIsVisible", otherPayment},
+		{"AConfirmThatSaysUntouchedIsUnknown", untouchedConfirm},
 		{"TheOtherModeIsVisible", otherMode},
 		{"FaultsQuoteNothing", quoting},
 
