@@ -149,7 +149,7 @@ func (w *world) stopSchedules() {
 
 func (w *world) openSandbox() {
 	whsec := "whsec_" + random(32)
-	sb, err := server.New(server.Config{StripeKeys: []secret.Value{secret.New("sk_test_e2e")}, IssuerToken: secret.New("issuer-token-e2e"), WebhookSecret: secret.New(whsec)})
+	sb, err := server.New(server.Config{StripeKeys: []secret.Value{secret.New("sk_test_e2e"), secret.New("sk_test_e2e+rotated")}, IssuerToken: secret.New("issuer-token-e2e"), WebhookSecret: secret.New(whsec)})
 	require.NoError(w.t, err)
 	require.NoError(w.t, sb.Start("127.0.0.1:0"))
 	w.t.Cleanup(func() { _ = sb.Close() })

@@ -34,7 +34,9 @@ type endpoint func(s *Sim, r *request, id string) (any, *apiError)
 
 func id(prefix string) string { return prefix + "_" + rand.Text()[:24] }
 
+// accountName is the account a key opens. What follows a plus sign tells keys of one account apart, as after a rotation.
 func accountName(key string) string {
+	key, _, _ = strings.Cut(key, "+")
 	sum := sha256.Sum256([]byte(key))
 	return "acct_" + hex.EncodeToString(sum[:8])
 }
