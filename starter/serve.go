@@ -20,6 +20,8 @@ import (
 	"orderflow/internal/profiles"
 	"orderflow/starter/api"
 	"orderflow/starter/engine"
+	"orderflow/starter/returns"
+	"orderflow/starter/webhooks"
 	"orderflow/store"
 )
 
@@ -55,12 +57,19 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, ready func(ap
 	sayMissing(ctx, en, log)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	handler, err := buildAPI(c, log, st, en, registry)
+	handler, hooks, err := buildAPI(c, log, st, en, registry)
 	if err != nil {
 		return err
 	}
 	go en.Keep(ctx, engine.Settings{SweepPeriod: c.SweepPeriod, RelayPeriod: c.RelayPeriod}, keepEvery)
-	go prune(ctx, st, c.IdempotencyLife, log)
+	go prune(ctx, st, c, log)
+	working := make(chan struct{})
+	go func() {
+		defer close(working)
+		hooks.Run(ctx)
+	}()
+	defer func() { <-working }() // before the store closes
+	defer cancel()
 	return listen(ctx, log, ready,
 		listener{"api", c.Listen, handler, c.AnswerBudget},
 		listener{"ops", c.OpsListen, profiles.Beside(opsHandler(st, en, registry), c.OpsListen), c.AnswerBudget})
@@ -78,23 +87,29 @@ func openEngine(c config.Config, log *slog.Logger) (*engine.Engine, func(), erro
 	return engine.New(tc, o.Namespace, log), tc.Close, nil
 }
 
-func buildAPI(c config.Config, log *slog.Logger, st *store.Store, en *engine.Engine, registry *prometheus.Registry) (http.Handler, error) {
+func buildAPI(c config.Config, log *slog.Logger, st *store.Store, en *engine.Engine, registry *prometheus.Registry) (http.Handler, *webhooks.Webhooks, error) {
 	box, err := c.Box()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	gws, err := c.OpenGateways()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var issuerNames []string
 	for _, i := range c.Issuers {
 		issuerNames = append(issuerNames, i.Name)
 	}
+	hooks := webhooks.New(webhooks.Deps{
+		Store: st, Engine: en, Box: box, Gateways: gws, LookupsPerSecond: c.LookupsPerSecond, OrphanAfter: c.OrphanAfter, Period: c.WebhookPeriod,
+		Log: log, Metrics: webhooks.NewMetrics(registry),
+	})
+	also := append(hooks.Routes(), returns.Routes(returns.Deps{Store: st, Wake: hooks.Wake, Log: log})...)
 	return api.New(api.Deps{
 		Store: st, Engine: en, Box: box, Gateways: gws, Issuers: issuerNames, Policy: c.Policy(), PublicURL: c.PublicURL, AnswerBudget: c.AnswerBudget,
 		IdempotencyLease: c.IdempotencyLease, LookupsPerSecond: c.LookupsPerSecond, Log: log, Metrics: api.NewMetrics(registry),
-	}), nil
+		Also: also,
+	}), hooks, nil
 }
 
 // sayMissing tells at the start which commands a person has to run; Keep tries by itself as well.
@@ -110,15 +125,20 @@ func sayMissing(ctx context.Context, en *engine.Engine, log *slog.Logger) {
 	}
 }
 
-// prune forgets stored answers past their lifetime, now and then.
-func prune(ctx context.Context, st *store.Store, life time.Duration, log *slog.Logger) {
+// prune forgets stored answers and processed webhooks past their lifetime, now and then.
+func prune(ctx context.Context, st *store.Store, c config.Config, log *slog.Logger) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for {
-		if n, err := st.KeysPrune(ctx, life); err != nil && ctx.Err() == nil {
-			log.Warn("old idempotency answers are not pruned", "error", err)
-		} else if n > 0 {
-			log.Info("old idempotency answers are pruned", "rows", n)
+		for what, forget := range map[string]func() (int64, error){
+			"idempotency answers": func() (int64, error) { return st.KeysPrune(ctx, c.IdempotencyLife) },
+			"webhooks":            func() (int64, error) { return st.ReceiptsPrune(ctx, c.WebhookRetention) },
+		} {
+			if n, err := forget(); err != nil && ctx.Err() == nil {
+				log.Warn("what is old is not pruned", "what", what, "error", err)
+			} else if n > 0 {
+				log.Info("what is old is pruned", "what", what, "rows", n)
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -51,6 +51,9 @@ type Config struct {
 	SweepMinAge      time.Duration `env:"ORDERFLOW_SWEEP_MIN_AGE" envDefault:"30s" doc:"How long work rests before the sweep takes it up."`
 	SweepAgain       time.Duration `env:"ORDERFLOW_SWEEP_AGAIN" envDefault:"1m" doc:"How long until the sweep looks at the same order again; it grows while nothing new comes."`
 	LookupsPerSecond int           `env:"ORDERFLOW_LOOKUPS_PER_SECOND" envDefault:"10" doc:"Lookups per second and provider account, over all processes."`
+	WebhookPeriod    time.Duration `env:"ORDERFLOW_WEBHOOK_PERIOD" envDefault:"1s" doc:"How often starter takes up webhooks and looks that wait in the database; what it stored itself it takes up at once."`
+	OrphanAfter      time.Duration `env:"ORDERFLOW_ORPHAN_AFTER" envDefault:"15m" doc:"How long a webhook waits for the payment it is about before that payment is an orphan, for a person to explain."`
+	WebhookRetention time.Duration `env:"ORDERFLOW_WEBHOOK_RETENTION" envDefault:"720h" doc:"How long a processed webhook is kept."`
 	RelayPeriod      time.Duration `env:"ORDERFLOW_RELAY_PERIOD" envDefault:"10s" doc:"How often the relay sends events that were not taken at once."`
 
 	UnknownToReviewAfter time.Duration `env:"ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER" doc:"How long an unknown outcome is looked up before a person gets it. Frozen with each order."`

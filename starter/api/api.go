@@ -45,6 +45,8 @@ type Deps struct {
 	// go straight to the checkout's page.
 	PublicURL string
 
+	Also []Route // of other packages, on the same listener
+
 	AnswerBudget     time.Duration // how long a payment request waits for its outcome; 0 = 5s
 	IdempotencyLease time.Duration // 0 = 30s
 	LookupsPerSecond int           // per provider account; 0 = 10
@@ -111,6 +113,9 @@ func (a *API) mount(inner http.Handler) {
 	a.mux.Handle("POST /v1/orders/{id}/payments", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("GET /v1/orders/{id}", read(inner))
 	a.mux.Handle("PUT /v1/stock/{sku}", checkout(readBody(a.checkBody(inner))))
+	for _, r := range a.d.Also {
+		a.mux.Handle(r.Pattern, r.Handler)
+	}
 	for path, kind := range map[string]string{"/openapi.json": "application/openapi+json", "/openapi.yaml": "application/openapi+yaml"} {
 		a.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -190,12 +195,13 @@ func (a *API) describe(h huma.API) {
 	for _, t := range problemTypes {
 		list += "- `" + typePrefix + t.Name + "` (" + http.StatusText(t.Status) + "): " + t.Meaning + "\n"
 	}
+	problems := &huma.Response{Description: list, Content: map[string]*huma.MediaType{problemJSON: {Schema: schema}}}
 	for _, item := range spec.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post} {
 			if op == nil {
 				continue
 			}
-			op.Responses["default"] = &huma.Response{Description: list, Content: map[string]*huma.MediaType{problemJSON: {Schema: schema}}}
+			op.Responses["default"] = problems
 			if op.Method == http.MethodPost {
 				op.Parameters = append(op.Parameters, &huma.Param{
 					Name: idempotency.Header, In: "header", Required: true, Schema: &huma.Schema{Type: "string"},
@@ -204,6 +210,7 @@ func (a *API) describe(h huma.API) {
 			}
 		}
 	}
+	describeOthers(spec, problems)
 	for _, s := range spec.Components.Schemas.Map() {
 		for name := range s.Properties {
 			a.fields[name] = true

@@ -48,6 +48,9 @@ const (
 	typeExpired       = "order-expired"
 	typeCanceled      = "order-canceled"
 	typeChanged       = "order-changed"
+	typeEncoded       = "body-encoded"
+	typeUnproven      = "webhook-unproven"
+	typeNotNotice     = "webhook-malformed"
 	typeUnavailable   = "unavailable"
 	typeInternal      = "internal"
 )
@@ -79,6 +82,9 @@ var problemTypes = []ProblemType{
 	{typeExpired, 409, "Order expired", "The time to pay for this order is over."},
 	{typeCanceled, 409, "Order canceled", "This order was canceled."},
 	{typeChanged, 409, "Order changed", "The order changed while the payment was prepared; try again after Retry-After."},
+	{typeEncoded, 415, "Body encoded", "Send the body without a content encoding: it is proven byte by byte."},
+	{typeUnproven, 401, "Webhook unproven", "Nothing proves that the webhook comes from the provider now; nothing was stored."},
+	{typeNotNotice, 400, "Webhook malformed", "The webhook does not have the provider's form; nothing was stored."},
 	{typeUnavailable, 503, "Unavailable", "A part we depend on does not answer. Try again after Retry-After with the same key."},
 	{typeInternal, 500, "Internal error", "A bug of ours. Trying again with the same key is safe."},
 }
