@@ -122,7 +122,8 @@ func cancelCloses(t *testing.T, h Harness) {
 	_, err := b.confirm(t.Context(), captured)
 	require.NoError(t, err)
 	var open []*attempt
-	if fresh.id != "" { // without a prepare there is nothing to cancel before the first confirm
+	closable := fresh.id != "" && b.caps.Prepares // without a prepare there is nothing to cancel before the first confirm
+	if closable {
 		open = append(open, fresh)
 	}
 	if b.caps.DeclineLeavesOpen {
@@ -146,7 +147,7 @@ func cancelCloses(t *testing.T, h Harness) {
 		b.charged(t, a, 0)
 	}
 
-	if fresh.id != "" {
+	if closable {
 		op := fresh.operation(gateways.Confirm)
 		op.Key += "-after-cancel"
 		o, err := b.gw.Send(t.Context(), gateways.Confirm, op)

@@ -172,6 +172,35 @@ func storedError(t *testing.T, h Harness) {
 	}
 }
 
+// newKeyAfterError: an error that was received may stay under its key for ever, so the caller must be able to tell it from
+// no answer at all; once a lookup says Untouched, a new operation pays, and two of them pay once.
+func newKeyAfterError(t *testing.T, h Harness) {
+	b := setup(t, h)
+	if !b.caps.NewKeyAfterError[gateways.Confirm] {
+		t.Skip("a new key after an error is not safe at this provider")
+	}
+	a := b.prepared(t)
+	b.Arm(t, Fault{Kind: CutBefore, On: gateways.Confirm})
+	_, err := b.confirm(t.Context(), a)
+	require.Zero(t, class(t, err, fault.Unknown).Provider.HTTPStatus, "no answer at all")
+	b.Arm(t, Fault{Kind: Stored, On: gateways.Confirm})
+	_, err = b.confirm(t.Context(), a)
+	require.NotZero(t, class(t, err, fault.Unknown).Provider.HTTPStatus, "an error was received")
+	o, err := b.lookup(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, gateways.Untouched, o.Outcome)
+
+	fresh := a.operation(gateways.Confirm)
+	fresh.Key += "-2"
+	o, err = b.gw.Send(t.Context(), gateways.Confirm, fresh)
+	require.NoError(t, err)
+	b.paid(t, a, o)
+	fresh.Key += "-3" // another process decided the same
+	_, err = b.gw.Send(t.Context(), gateways.Confirm, fresh)
+	class(t, err, fault.Conflict)
+	b.charged(t, a, 1)
+}
+
 func busy(t *testing.T, h Harness) {
 	b := setup(t, h)
 	a := b.prepared(t)

@@ -38,6 +38,7 @@ func Run(t *testing.T, h Harness) {
 		{"EffectAfterTheCallerLeftIsFound", lateEffect},
 		{"RepeatWhileInFlightIsInProgress", inFlight},
 		{"StoredErrorIsUnknownAndLookupDecides", storedError},
+		{"NewOperationAfterAReceivedError", newKeyAfterError},
 		{"TooManyRequestsCarriesTheDelay", busy},
 		{"CancelledContextIsUnknown", cancelledContext},
 		{"TimeoutIsUnknown", timeout},
