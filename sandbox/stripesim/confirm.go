@@ -3,6 +3,7 @@ package stripesim
 import (
 	"crypto/rand"
 	"slices"
+	"strings"
 )
 
 // confirmation is a validated order to charge.
@@ -18,8 +19,12 @@ func (s *Sim) readConfirmation(r *request, in *intent) (confirmation, *apiError)
 	p := r.params
 	c := confirmation{method: p.text("payment_method"), returnURL: p.text("return_url")}
 	if c.method != "" {
-		if _, ok := lookupMethod(c.method); !ok {
+		m, ok := lookupMethod(c.method)
+		if !ok {
 			return c, badParameter("resource_missing", "payment_method", "No such PaymentMethod: '%s'", c.method)
+		}
+		if bad := in.allows(m.kind); bad != nil {
+			return c, bad
 		}
 	}
 	if c.returnURL == "" {
@@ -38,6 +43,9 @@ func (s *Sim) readConfirmation(r *request, in *intent) (confirmation, *apiError)
 		}
 	}
 	if c.failOnAction, bad = p.boolean("error_on_requires_action"); bad != nil {
+		return c, bad
+	}
+	if bad := in.fundable(c.method); bad != nil {
 		return c, bad
 	}
 	if in.automatic != nil && in.automatic.AllowRedirects != "never" && c.returnURL == "" && !c.offSession {
@@ -83,10 +91,16 @@ func (s *Sim) confirmNow(r *request, in *intent, c confirmation) (any, *apiError
 		return nil, s.declined(r, in, *m.decline)
 	case m.challenge && c.offSession:
 		return nil, s.declined(r, in, decline{"authentication_required", "authentication_required", "Your card was declined. This transaction requires authentication."})
-	case m.challenge && c.failOnAction:
+	case m.kind != kindCard && in.captureMethod == "manual":
+		return nil, unexpectedState(in, "The payment method type %s does not support manual capture.", m.kind)
+	case (m.challenge || m.kind != kindCard) && c.failOnAction:
 		return nil, s.failed(r, in, nil, decline{code: "payment_intent_action_required", message: "This payment required an authentication action to complete, but `error_on_requires_action` was set."})
-	case m.challenge:
+	case m.challenge, m.kind != kindCard:
 		s.openBuyerPage(r, in)
+		if m.kind == kindKonbini {
+			in.print(r.now)
+			r.account.waiting[in] = true
+		}
 		s.emit(r, "payment_intent.requires_action", in.view())
 		return r.expanded(in), nil
 	}
@@ -98,7 +112,7 @@ func (s *Sim) confirmNow(r *request, in *intent, c confirmation) (any, *apiError
 func (s *Sim) charged(r *request, in *intent) {
 	c := &charge{id: id("ch"), intent: in, amount: in.amount, status: succeeded, method: in.method, created: r.now}
 	r.account.addCharge(c)
-	in.charge, in.lastError = c, nil
+	in.charge, in.lastError, in.voucher, in.funded = c, nil, nil, 0
 	s.book.charge(in.bookEntry(c))
 	if in.captureMethod == "manual" {
 		in.status, in.capturable = needsCapture, in.amount
@@ -125,11 +139,14 @@ func (s *Sim) declined(r *request, in *intent, d decline) *apiError {
 
 func (s *Sim) failed(r *request, in *intent, c *charge, d decline) *apiError {
 	last := d.err()
+	if strings.HasPrefix(d.code, "payment_intent_payment_attempt") {
+		last.Type = "invalid_request_error" // no card said so
+	}
 	last.PaymentMethod = viewMethod(in.method)
 	if c != nil {
 		last.Charge = c.id
 	}
-	in.status, in.method, in.lastError = needsMethod, "", last
+	in.status, in.method, in.lastError, in.voucher = needsMethod, "", last, nil
 	s.emit(r, "payment_intent.payment_failed", in.view())
 	answer := *last
 	v := in.view()

@@ -56,7 +56,7 @@ func (s *Sim) emit(r *request, kind string, object any) {
 
 // drainEvents takes the events nobody has been told of. It expects the lock to be held.
 func (s *Sim) drainEvents(a *account) []*event {
-	if s.cfg.OnEvent == nil {
+	if s.cfg.OnEvent == nil && s.cfg.OnNotice == nil {
 		return nil
 	}
 	first := len(a.events)
@@ -74,7 +74,12 @@ func (s *Sim) publish(a *account, events []*event) {
 			s.cfg.Logger.Error("an event cannot be encoded", "event", e.id, "error", err)
 			continue
 		}
-		s.cfg.OnEvent(a.name, b)
+		if s.cfg.OnEvent != nil {
+			s.cfg.OnEvent(a.name, b)
+		}
+		if s.cfg.OnNotice != nil {
+			s.cfg.OnNotice(s.Notice(a.name, e.kind, b))
+		}
 	}
 }
 

@@ -240,6 +240,7 @@ func (s *Sim) read(r *request, run endpoint, object string, f *faults.Fault) fau
 		out, _ := render(nil, serverError())
 		return out
 	}
+	s.lapse(r)
 	out, _ := render(run(s, r, object))
 	return out
 }
@@ -269,6 +270,7 @@ func (s *Sim) write(r *request, run endpoint, object string, f *faults.Fault, en
 		r.now = s.cfg.Now()
 	}
 	entry.Executed = true
+	s.lapse(r)
 	out, stored := s.run(r, run, object, f)
 	s.settle(r, out.Status, out.Body, stored)
 	if r.key != "" {

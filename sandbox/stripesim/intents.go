@@ -39,6 +39,10 @@ type intent struct {
 	clientSecret  string
 	buyerSecret   string // names the hosted page; set while the buyer has to act
 	buyerURL      string
+	voucher       *voucherView // set while a convenience store may take the money
+	funded        int64        // transferred so far, in wait for the rest
+	voucherDays   int64        // how long a voucher lives
+	transferType  string       // jp_bank_transfer, …
 	created       time.Time
 	canceledAt    time.Time
 	cancelReason  string
@@ -141,12 +145,24 @@ func (in *intent) readMethods(p params) *apiError {
 		return badParameter("parameters_exclusive", "payment_method_types", "You may only specify one of these parameters: automatic_payment_methods, payment_method_types.")
 	}
 	for _, t := range in.types {
-		if t != "card" {
-			return badParameter("payment_method_not_available", "payment_method_types", "The sandbox offers the payment method type card only.")
+		if t != kindCard && t != kindKonbini && t != kindTransfer {
+			return badParameter("payment_method_not_available", "payment_method_types", "The sandbox offers the payment method types card, konbini and customer_balance only.")
+		}
+		if t == kindKonbini && in.currency != "jpy" {
+			return badParameter("", "payment_method_types", "The currency provided (%s) is invalid for one or more payment method types on this PaymentIntent: konbini takes jpy.", in.currency)
 		}
 	}
+	if bad := in.readOptions(p); bad != nil {
+		return bad
+	}
 	if len(in.types) == 0 {
-		in.types = []string{"card"}
+		in.types = []string{kindCard}
+		if in.currency == "jpy" {
+			in.types = append(in.types, kindKonbini)
+		}
+		if in.customer != "" {
+			in.types = append(in.types, kindTransfer)
+		}
 		in.automatic = &automaticView{Enabled: true, AllowRedirects: "always"}
 		if v := auto["allow_redirects"]; v != "" {
 			if v != "always" && v != "never" {
@@ -155,6 +171,12 @@ func (in *intent) readMethods(p params) *apiError {
 			in.automatic.AllowRedirects = v
 		}
 	}
+	if data := p.under("payment_method_data"); len(data) > 0 {
+		if data["type"] != kindTransfer || p.has("payment_method") {
+			return badParameter("", "payment_method_data", "The sandbox makes payment methods of type customer_balance only, and none beside a payment_method.")
+		}
+		return in.useMethod("pm_bank_transfer__" + rand.Text()[:16])
+	}
 	return in.useMethod(p.text("payment_method"))
 }
 
@@ -162,8 +184,12 @@ func (in *intent) useMethod(name string) *apiError {
 	if name == "" {
 		return nil
 	}
-	if _, ok := lookupMethod(name); !ok {
+	m, ok := lookupMethod(name)
+	if !ok {
 		return badParameter("resource_missing", "payment_method", "No such PaymentMethod: '%s'", name)
+	}
+	if bad := in.allows(m.kind); bad != nil {
+		return bad
 	}
 	in.method = name
 	if in.status == needsMethod {
@@ -262,6 +288,7 @@ func cancel(s *Sim, r *request, id string) (any, *apiError) {
 		}
 	}
 	s.closeBuyerPage(in)
+	in.voucher = nil
 	in.status, in.capturable, in.canceledAt, in.cancelReason = canceled, 0, r.now, reason
 	s.emit(r, "payment_intent.canceled", in.view())
 	return r.expanded(in), nil
@@ -274,9 +301,11 @@ type automaticView struct {
 }
 
 type nextAction struct {
-	Type          string    `json:"type"`
-	RedirectToURL *redirect `json:"redirect_to_url,omitempty"`
-	UseStripeSDK  *struct{} `json:"use_stripe_sdk,omitempty"`
+	Type          string        `json:"type"`
+	RedirectToURL *redirect     `json:"redirect_to_url,omitempty"`
+	UseStripeSDK  *struct{}     `json:"use_stripe_sdk,omitempty"`
+	Konbini       *voucherView  `json:"konbini_display_details,omitempty"`
+	Transfer      *transferView `json:"display_bank_transfer_instructions,omitempty"`
 }
 
 type redirect struct {
@@ -333,12 +362,21 @@ func (in *intent) view() intentView {
 		v.CanceledAt = &at
 	}
 	if in.status == needsAction {
-		v.NextAction = &nextAction{Type: "use_stripe_sdk", UseStripeSDK: &struct{}{}}
-		if in.returnURL != "" {
-			v.NextAction = &nextAction{Type: "redirect_to_url", RedirectToURL: &redirect{ReturnURL: in.returnURL, URL: in.buyerURL}}
-		}
+		v.NextAction = in.nextAction()
 	}
 	return v
+}
+
+func (in *intent) nextAction() *nextAction {
+	switch m, _ := lookupMethod(in.method); {
+	case m.kind == kindKonbini:
+		return &nextAction{Type: "konbini_display_details", Konbini: in.voucher}
+	case m.kind == kindTransfer:
+		return &nextAction{Type: "display_bank_transfer_instructions", Transfer: in.instructions()}
+	case in.returnURL != "":
+		return &nextAction{Type: "redirect_to_url", RedirectToURL: &redirect{ReturnURL: in.returnURL, URL: in.buyerURL}}
+	}
+	return &nextAction{Type: "use_stripe_sdk", UseStripeSDK: &struct{}{}}
 }
 
 func (in *intent) bookEntry(c *charge) *ChargeEntry {

@@ -2,8 +2,16 @@ package stripesim
 
 import "strings"
 
-// method is a test payment method. The zero value charges.
+// The kinds of payment method.
+const (
+	kindCard     = "card"
+	kindKonbini  = "konbini"
+	kindTransfer = "customer_balance"
+)
+
+// method is a test payment method. One without brand, decline and challenge charges.
 type method struct {
+	kind      string
 	brand     string
 	decline   *decline
 	challenge bool // the buyer has to authenticate first
@@ -38,14 +46,26 @@ func declineOf(suffix string) (decline, bool) {
 	return decline{}, false
 }
 
-// lookupMethod knows pm_card_<brand>, pm_card_[<brand>_]chargeDeclined<Why> and the 3-D Secure ones. A name may be made
-// unique with a "__" and anything behind it, so that a test can tell its payments apart.
+// lookupMethod knows pm_card_<brand>, pm_card_[<brand>_]chargeDeclined<Why>, the 3-D Secure ones, pm_konbini and
+// pm_bank_transfer. A name may be made unique with a "__" and anything behind it, so that a test can tell its payments
+// apart.
 func lookupMethod(id string) (method, bool) {
 	id, _, _ = strings.Cut(id, "__")
-	name, ok := strings.CutPrefix(id, "pm_card_")
-	if !ok {
-		return method{}, false
+	switch id {
+	case "pm_konbini":
+		return method{kind: kindKonbini}, true
+	case "pm_bank_transfer":
+		return method{kind: kindTransfer}, true
 	}
+	if name, ok := strings.CutPrefix(id, "pm_card_"); ok {
+		m, known := lookupCard(name)
+		m.kind = kindCard
+		return m, known
+	}
+	return method{}, false
+}
+
+func lookupCard(name string) (method, bool) {
 	brand := "visa"
 	for _, b := range []string{"visa", "mastercard", "amex", "jcb", "unionpay", "discover", "diners"} {
 		if name == b {
@@ -74,12 +94,14 @@ func lookupMethod(id string) (method, bool) {
 }
 
 type methodView struct {
-	ID     string `json:"id"`
-	Object string `json:"object"`
-	Type   string `json:"type"`
-	Card   struct {
-		Brand string `json:"brand"`
-	} `json:"card"`
+	ID     string    `json:"id"`
+	Object string    `json:"object"`
+	Type   string    `json:"type"`
+	Card   *cardView `json:"card,omitempty"`
+}
+
+type cardView struct {
+	Brand string `json:"brand"`
 }
 
 func viewMethod(id string) *methodView {
@@ -87,7 +109,9 @@ func viewMethod(id string) *methodView {
 		return nil
 	}
 	m, _ := lookupMethod(id)
-	v := &methodView{ID: id, Object: "payment_method", Type: "card"}
-	v.Card.Brand = m.brand
+	v := &methodView{ID: id, Object: "payment_method", Type: m.kind}
+	if m.kind == kindCard {
+		v.Card = &cardView{Brand: m.brand}
+	}
 	return v
 }

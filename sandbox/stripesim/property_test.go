@@ -39,12 +39,15 @@ func TestMoneyIsTakenOncePerIntentWhateverComes(t *testing.T) {
 			body := send(http.MethodPost, "/v1/payment_intents", "amount=1000&currency=jpy&payment_method_types[]=card&capture_method="+capture, "")
 			intents = append(intents, body["id"].(string))
 		}
-		methods := []string{"pm_card_visa", "pm_card_visa_chargeDeclined", "pm_card_threeDSecure2Required"}
+		for _, form := range []string{konbini, transfer} {
+			intents = append(intents, send(http.MethodPost, "/v1/payment_intents", strings.Replace(form, "1500", "1000", 1), "")["id"].(string))
+		}
+		methods := []string{"pm_card_visa", "pm_card_visa_chargeDeclined", "pm_card_threeDSecure2Required", "pm_konbini", "pm_bank_transfer"}
 		for range rapid.IntRange(1, 30).Draw(t, "calls") {
 			id := rapid.SampledFrom(intents).Draw(t, "intent")
 			key := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "key")
 			amount := strconv.Itoa(rapid.IntRange(1, 1200).Draw(t, "amount"))
-			switch rapid.SampledFrom([]string{"confirm", "confirm", "capture", "cancel", "refund", "refund", "buyer", "prune"}).Draw(t, "call") {
+			switch rapid.SampledFrom([]string{"confirm", "confirm", "capture", "cancel", "refund", "refund", "buyer", "transfer", "prune"}).Draw(t, "call") {
 			case "confirm":
 				send(http.MethodPost, "/v1/payment_intents/"+id+"/confirm", "payment_method="+rapid.SampledFrom(methods).Draw(t, "method"), key)
 			case "capture":
@@ -55,6 +58,8 @@ func TestMoneyIsTakenOncePerIntentWhateverComes(t *testing.T) {
 				send(http.MethodPost, "/v1/refunds", "payment_intent="+id+"&amount="+amount, key)
 			case "buyer":
 				s.Challenge(id, rapid.Bool().Draw(t, "pass"))
+			case "transfer":
+				s.Transfer(id, int64(rapid.IntRange(1, 1200).Draw(t, "transferred")))
 			case "prune":
 				s.PruneKeys()
 			}

@@ -1,7 +1,7 @@
 // Package stripesim is Stripe as Orderflow meets it: the payment part of API version 2023-10-16, over real HTTP.
 //
 // It must not know Orderflow: its books are the oracle of the tests, so they say what reached it and what it did, by its
-// own code alone. It may import only the standard library, internal/secret and sandbox/faults.
+// own code alone. It may import only the standard library, internal/secret, sandbox/faults and sandbox/notify.
 package stripesim
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	"orderflow/internal/secret"
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/notify"
 )
 
 // APIVersion is the only one that is rendered.
@@ -39,6 +40,10 @@ type Config struct {
 	// OnEvent is called with every event, after its cause is done and in order, outside of the simulator's locks: the
 	// place where webhooks start. nil = events are only listed.
 	OnEvent func(account string, event []byte)
+	// WebhookSecret signs webhooks: the endpoint's secret, whsec_…. Required with OnNotice.
+	WebhookSecret secret.Value
+	// OnNotice is called like OnEvent with the webhook of every event, which signs itself anew for each try.
+	OnNotice func(notify.Message)
 }
 
 // Sim is one simulated Stripe. It is safe for concurrent use.
@@ -73,6 +78,7 @@ type account struct {
 	refundBy []*refund
 	events   []*event
 	keys     map[string]*keyRecord
+	waiting  map[*intent]bool // with a voucher that can expire
 }
 
 // New makes a simulator with empty books.
@@ -88,6 +94,9 @@ func New(cfg Config) (*Sim, error) {
 	}
 	if len(cfg.Keys) == 0 {
 		return nil, errors.New("the Stripe simulator needs at least one secret key such as sk_test_sandbox")
+	}
+	if cfg.OnNotice != nil && !strings.HasPrefix(cfg.WebhookSecret.Reveal(), "whsec_") {
+		return nil, errors.New("the Stripe simulator signs its webhooks: give it a webhook secret, whsec_…")
 	}
 	s := &Sim{cfg: cfg, settings: defaults()}
 	seen := map[string]bool{}
@@ -120,7 +129,7 @@ func (s *Sim) Reset() {
 		s.accounts[c.name] = &account{
 			name: c.name, live: c.live,
 			intents: map[string]*intent{}, charges: map[string]*charge{}, refunds: map[string]*refund{},
-			keys: map[string]*keyRecord{},
+			keys: map[string]*keyRecord{}, waiting: map[*intent]bool{},
 		}
 	}
 }
