@@ -1,0 +1,130 @@
+package omisesim
+
+import (
+	"net/http"
+	"time"
+)
+
+func captureCharge(s *Sim, r *request, id string) (any, *apiError) {
+	c, bad := s.find(r, id)
+	if bad != nil {
+		return nil, bad
+	}
+	amount, given, bad := r.params.integer("capture_amount")
+	switch {
+	case bad != nil:
+		return nil, bad
+	case c.status == expired:
+		return nil, refused(http.StatusBadRequest, "expired_charge", "charge expired")
+	case c.status != pending || !c.authorized:
+		return nil, refused(http.StatusBadRequest, "failed_capture", "charge is not authorized or was already captured")
+	case !given:
+		amount = c.amount
+	case amount <= 0 || amount > c.amount:
+		return nil, refused(http.StatusBadRequest, "invalid_amount", "capture_amount must be between 1 and %d", c.amount)
+	}
+	s.take(r, c, amount)
+	s.emit(r, "charge.capture", c)
+	return c.view(r.account.live), nil
+}
+
+func reverseCharge(s *Sim, r *request, id string) (any, *apiError) {
+	c, bad := s.find(r, id)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case c.status == expired:
+		return nil, refused(http.StatusBadRequest, "expired_charge", "charge expired")
+	case c.status != pending || !c.authorized:
+		return nil, refused(http.StatusBadRequest, "failed_reverse", "charge cannot be reversed")
+	}
+	s.end(r, c, reversed, "charge.reverse")
+	return c.view(r.account.live), nil
+}
+
+func expireCharge(s *Sim, r *request, id string) (any, *apiError) {
+	c, bad := s.find(r, id)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case c.status != pending || c.authorized:
+		return nil, refused(http.StatusBadRequest, "failed_expire", "charge cannot be expired")
+	}
+	c.expires = r.now
+	s.end(r, c, expired, "charge.expire")
+	return c.view(r.account.live), nil
+}
+
+// markPaid and markFailed are Omise's own switches for charges in test mode.
+func markPaid(s *Sim, r *request, id string) (any, *apiError) { return s.mark(r, id, true) }
+
+func markFailed(s *Sim, r *request, id string) (any, *apiError) { return s.mark(r, id, false) }
+
+func (s *Sim) mark(r *request, id string, paid bool) (any, *apiError) {
+	c, bad := s.find(r, id)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case r.account.live:
+		return nil, badRequest("only charges in test mode can be marked")
+	case c.status != pending || c.authorized:
+		return nil, refused(http.StatusBadRequest, "invalid_charge", "charge is not waiting for its buyer")
+	case paid:
+		s.pay(r, c)
+	default:
+		s.fail(r, c, "payment_rejected")
+	}
+	return c.view(r.account.live), nil
+}
+
+// refund is money given back.
+type refund struct {
+	id       string
+	charge   *charge
+	amount   int64
+	voided   bool
+	metadata map[string]any
+	created  time.Time
+}
+
+func createRefund(s *Sim, r *request, id string) (any, *apiError) {
+	c, bad := s.find(r, id)
+	if bad != nil {
+		return nil, bad
+	}
+	amount, _, bad := r.params.integer("amount")
+	if bad != nil {
+		return nil, bad
+	}
+	void, bad := r.params.boolean("void", false)
+	if bad != nil {
+		return nil, bad
+	}
+	meta, bad := r.params.object("metadata")
+	switch {
+	case bad != nil:
+		return nil, bad
+	case r.refuse != "" || c.captured == 0 || amount > c.captured-c.refunded:
+		return nil, refused(http.StatusBadRequest, "failed_refund", "charge can't be refunded by this amount")
+	case amount <= 0:
+		return nil, refused(http.StatusBadRequest, "invalid_amount", "amount must be greater than 0")
+	}
+	f := &refund{id: r.newID("rfnd"), charge: c, amount: amount, voided: void && amount == c.captured, metadata: meta, created: r.now}
+	c.refunds = append(c.refunds, f)
+	c.refunded += amount
+	c.entry.Refunded += amount
+	c.entry.Refunds++
+	s.emitRefund(r, f)
+	return f.view(r.account.live), nil
+}
+
+func listRefunds(s *Sim, r *request, id string) (any, *apiError) {
+	c, bad := s.find(r, id)
+	if bad != nil {
+		return nil, bad
+	}
+	return r.list(series{
+		length: len(c.refunds), created: func(i int) time.Time { return c.refunds[i].created },
+		view: func(i int) any { return c.refunds[i].view(r.account.live) },
+	})
+}
