@@ -138,6 +138,7 @@ func cancelCloses(t *testing.T, h Harness) {
 		require.Equal(t, gateways.Cancel, planned.Kind)
 		a.planned[gateways.Cancel] = planned.Request
 		o, err := b.gw.Send(t.Context(), gateways.Cancel, a.operation(gateways.Cancel))
+		o, err = b.hinted(t.Context(), a, o, err)
 		require.NoError(t, err)
 		require.Equal(t, gateways.Declined, o.Outcome)
 		require.True(t, o.Final, "nothing can be captured any more")

@@ -145,6 +145,7 @@ func changedBody(t *testing.T, h Harness) {
 		op := other.operation(gateways.Confirm)
 		op.Key = a.operation(gateways.Confirm).Key
 		o, err := b.gw.Send(t.Context(), gateways.Confirm, op)
+		o, err = b.hinted(t.Context(), other, o, err)
 		captured := len(b.Captures(t, other.payment.MerchantReference))
 		switch {
 		case err != nil:
@@ -290,6 +291,9 @@ func waitingLost(t *testing.T, h Harness) {
 	class(t, err, fault.Unknown)
 	o, err := b.lookup(t.Context(), a)
 	require.NoError(t, err)
+	if h.ActionSaidOnce && o.NextAction == nil {
+		o.NextAction = &gateways.NextAction{Type: "lost", URL: "lost with the answer"}
+	}
 	b.pends(t, a, o)
 	a.learn(o)
 	buyer.Act(t, a.id, a.payment.MerchantReference, true)

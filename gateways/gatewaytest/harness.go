@@ -112,4 +112,10 @@ type Harness struct {
 	Webhook *Webhook
 	// NoKeys: the provider has no idempotency key header, so the stored key never goes out.
 	NoKeys bool
+	// AnswersAreHints: the answer to an executed write only says that it is over (class conflict); a lookup tells the rest.
+	AnswersAreHints bool
+	// ActionSaidOnce: what a waiting buyer has to do stands in the confirm's answer and in no lookup.
+	ActionSaidOnce bool
+	// BusyIsUnknown: the provider documents no "slow down", so such an answer to a write proves nothing.
+	BusyIsUnknown bool
 }

@@ -160,7 +160,7 @@ func (a *attempt) learn(o gateways.Observation) {
 var references64 atomic.Int64
 
 // reference is short, unique and safe, as the store makes them.
-func reference() string { return fmt.Sprintf("of-%06d", references64.Add(1)) }
+func reference() string { return fmt.Sprintf("OF%016d", references64.Add(1)) }
 
 func standard(h Harness) money.Amount {
 	if len(h.Prices) > 0 {
@@ -220,8 +220,17 @@ func (a *attempt) operation(kind gateways.Kind) gateways.Operation {
 
 func (b bench) confirm(ctx context.Context, a *attempt) (gateways.Observation, error) {
 	o, err := b.gw.Send(ctx, gateways.Confirm, a.operation(gateways.Confirm))
+	o, err = b.hinted(ctx, a, o, err)
 	if err == nil && o.MerchantReference == a.payment.MerchantReference {
 		a.learn(o)
+	}
+	return o, err
+}
+
+// hinted does what every caller does with a conflict: it looks at once. Where answers are hints, that is the answer.
+func (b bench) hinted(ctx context.Context, a *attempt, o gateways.Observation, err error) (gateways.Observation, error) {
+	if f := fault.As(err); b.h.AnswersAreHints && f != nil && f.Class == fault.Conflict {
+		return b.lookup(ctx, a)
 	}
 	return o, err
 }
