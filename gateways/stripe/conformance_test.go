@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,10 +17,14 @@ import (
 	"orderflow/internal/money"
 	"orderflow/internal/secret"
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/notify"
 	"orderflow/sandbox/stripesim"
 )
 
-const simKey = "sk_test_conformance"
+const (
+	simKey  = "sk_test_conformance"
+	hookKey = "whsec_conformance"
+)
 
 // simulated is the sandbox's Stripe behind real HTTP.
 type simulated struct {
@@ -27,6 +32,9 @@ type simulated struct {
 	faults *faults.Injector
 	front  *gatewaytest.Front
 	base   string
+
+	mu      sync.Mutex
+	notices []notify.Message
 }
 
 func newSimulated(t *testing.T) gatewaytest.Provider {
@@ -37,9 +45,17 @@ func newSimulated(t *testing.T) gatewaytest.Provider {
 func startSimulated(t *testing.T) *simulated {
 	t.Helper()
 	in := faults.New()
-	sim, err := stripesim.New(stripesim.Config{Keys: []secret.Value{secret.New(simKey)}, Faults: in})
+	s := &simulated{faults: in}
+	sim, err := stripesim.New(stripesim.Config{
+		Keys: []secret.Value{secret.New(simKey)}, Faults: in, WebhookSecret: secret.New(hookKey),
+		OnNotice: func(m notify.Message) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.notices = append(s.notices, m)
+		},
+	})
 	require.NoError(t, err)
-	s := &simulated{sim: sim, faults: in}
+	s.sim = sim
 	s.front, s.base = gatewaytest.NewFront(t, sim, kindOf)
 	t.Cleanup(in.Close) // before the server is taken down: it lets go of held requests
 	return s
@@ -59,7 +75,7 @@ func kindOf(r *http.Request, _ []byte) gateways.Kind {
 
 func (s *simulated) Open(t *testing.T, change func(*gateways.Settings)) gateways.Gateway {
 	t.Helper()
-	settings := gateways.Settings{Name: "default", SecretKey: secret.New(simKey), APIBase: s.base}
+	settings := gateways.Settings{Name: "default", SecretKey: secret.New(simKey), WebhookSecret: secret.New(hookKey), APIBase: s.base}
 	if change != nil {
 		change(&settings)
 	}
@@ -82,6 +98,52 @@ func (s *simulated) Declined(t *testing.T, reference string, amount money.Amount
 	p := s.Payment(t, reference, amount)
 	p.Method.Token = "pm_card_visa_chargeDeclinedInsufficientFunds"
 	return p
+}
+
+func (s *simulated) Waiting(t *testing.T, reference string, amount money.Amount) gateways.Payment {
+	p := s.Payment(t, reference, amount)
+	p.Method.Token = "pm_card_threeDSecure2Required"
+	return p
+}
+
+func (s *simulated) Act(t *testing.T, id, _ string, pay bool) {
+	t.Helper()
+	require.True(t, s.sim.Challenge(id, pay), "the buyer is waited for")
+}
+
+func (s *simulated) NoticeBody(t *testing.T, id, _ string) []byte {
+	t.Helper()
+	return s.notice(t, "payment_intent.succeeded", id).Body
+}
+
+// notice is the webhook of a kind that the simulator made about an intent.
+func (s *simulated) notice(t *testing.T, kind, id string) notify.Message {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.notices {
+		if n.Kind == kind && strings.Contains(string(n.Body), `"`+id+`"`) {
+			return n
+		}
+	}
+	t.Fatalf("no webhook %s about %s was sent", kind, id)
+	return notify.Message{}
+}
+
+func (s *simulated) Seal(_ *testing.T, body []byte, how gatewaytest.Seal) gateways.Incoming {
+	key := secret.New(hookKey)
+	if how.WrongSecret {
+		key = secret.New("whsec_another_endpoint")
+	}
+	header := stripesim.Sign(key, how.At, body)
+	if how.Unsigned {
+		header.Del("Stripe-Signature")
+	}
+	now := how.Now
+	if now.IsZero() {
+		now = how.At
+	}
+	return gateways.Incoming{Header: header, Body: body, At: now}
 }
 
 func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context, int) error {
@@ -141,10 +203,16 @@ func (s *simulated) Raw(t *testing.T, id string) []byte {
 	return raw
 }
 
+func replace(pairs ...string) func([]byte) []byte {
+	r := strings.NewReplacer(pairs...)
+	return func(raw []byte) []byte { return []byte(r.Replace(string(raw))) }
+}
+
 // TestConformance runs the shared suite against the sandbox's Stripe over real HTTP. It does not show that the sandbox is
 // faithful; TestStripeMockAcceptsEveryRequest holds the requests against Stripe's own description of its API.
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	registration := Registration()
 	gatewaytest.Run(t, gatewaytest.Harness{
 		New: newSimulated,
 		Prices: []gatewaytest.Price{
@@ -188,6 +256,18 @@ func TestConformance(t *testing.T) {
 		},
 		OtherMode: func(raw []byte) []byte {
 			return []byte(strings.ReplaceAll(string(raw), `"livemode":false`, `"livemode":true`))
+		},
+		Altered: map[gatewaytest.Field]func([]byte) []byte{
+			gatewaytest.FieldAmount:    replace(`"amount":80,`, `"amount":8,`, `"amount_received":80,`, `"amount_received":8,`),
+			gatewaytest.FieldCurrency:  replace(`"currency":"jpy"`, `"currency":"usd"`),
+			gatewaytest.FieldReference: replace(`"merchant_reference":"`, `"merchant_reference":"other-`),
+			gatewaytest.FieldID:        replace(`"id":"pi_`, `"id":"pi_0`),
+		},
+		Registration: &registration,
+		ListPage:     listLimit,
+		Webhook: &gatewaytest.Webhook{
+			Proof: gateways.ProofSigned, Tolerance: noticeTolerance, OffUnsecured: true, EventID: "id", Type: "type",
+			Version: "api_version", OtherMode: replace(`"livemode":false`, `"livemode":true`),
 		},
 		ReplaysErrors: true,
 	})

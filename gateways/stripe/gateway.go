@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/internal/secret"
 )
 
 const (
@@ -32,11 +33,14 @@ type Gateway struct {
 	timeout    time.Duration
 	client     *client
 	now        func() time.Time // only bounds the listing window and reads Retry-After dates
+
+	webhookSecret secret.Value
 }
 
 var (
 	_ gateways.Gateway  = (*Gateway)(nil)
 	_ gateways.Canceler = (*Gateway)(nil)
+	_ gateways.Notifier = (*Gateway)(nil)
 )
 
 // Open makes the gateway of one account. The environment is read from the secret key, because at Stripe the key alone
@@ -47,6 +51,12 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 	}
 	env, err := environmentOf(s.SecretKey.Reveal())
 	if err != nil {
+		return nil, err
+	}
+	if s.Environment != "" && s.Environment != env {
+		return nil, errors.New("stripe: the environment is set to one and the secret key belongs to the other: at Stripe the key alone decides, so change the key or leave the environment out")
+	}
+	if err := validWebhookSecret(s.WebhookSecret); err != nil {
 		return nil, err
 	}
 	base, err := baseURL(s.APIBase, env)
@@ -66,6 +76,8 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 		timeout:    timeout,
 		client:     newClient(base, s.SecretKey, timeout),
 		now:        time.Now,
+
+		webhookSecret: s.WebhookSecret,
 	}, nil
 }
 

@@ -14,10 +14,12 @@ import (
 	"orderflow/internal/fault"
 )
 
-// Bounds of a lookup by reference. It serves an attempt whose prepare lost its answer and whose key has lapsed, so a week
-// of intents is enough; what lies beyond is a person's to find.
+// Bounds of a lookup by reference. It serves an attempt whose prepare lost its answer and whose key has lapsed. Where the
+// time of the first send is known the listing begins there, with a margin for clocks that differ; otherwise a week of
+// intents is enough. What lies beyond is a person's to find.
 const (
 	listWindow = 7 * 24 * time.Hour
+	listMargin = 10 * time.Minute
 	listPages  = 10
 	listLimit  = 100
 )
@@ -33,7 +35,11 @@ func (g *Gateway) Lookup(ctx context.Context, q gateways.Query) (gateways.Observ
 		return gateways.Observation{}, fault.Wrap(fault.InternalError, opName(read),
 			errors.New("a lookup needs a provider payment id or a merchant reference"))
 	}
-	id, err := g.findByReference(ctx, q.MerchantReference)
+	since := g.now().Add(-listWindow)
+	if !q.Since.IsZero() {
+		since = q.Since.Add(-listMargin)
+	}
+	id, err := g.findByReference(ctx, q.MerchantReference, since)
 	if err != nil {
 		return gateways.Observation{}, err
 	}
@@ -76,9 +82,9 @@ func (g *Gateway) lookupID(ctx context.Context, id string) (gateways.Observation
 // findByReference walks the window, newest first, and returns the id of the intent that carries the reference, or "".
 // There can be two: a prepare repeated after its key lapsed makes another intent. Then the one furthest along counts;
 // two that took money are a person's.
-func (g *Gateway) findByReference(ctx context.Context, reference string) (string, error) {
+func (g *Gateway) findByReference(ctx context.Context, reference string, begin time.Time) (string, error) {
 	var best *stripego.PaymentIntent
-	since, after := strconv.FormatInt(g.now().Add(-listWindow).Unix(), 10), ""
+	since, after := strconv.FormatInt(begin.Unix(), 10), ""
 	for range listPages {
 		page, err := g.listPage(ctx, since, after)
 		if err != nil {

@@ -27,7 +27,15 @@ const (
 	maxReturnURL     = 2048
 )
 
-var tokenShape = regexp.MustCompile(`^pm_[A-Za-z0-9_]{1,250}$`)
+var (
+	tokenShape    = regexp.MustCompile(`^pm_[A-Za-z0-9_]{1,250}$`)
+	customerShape = regexp.MustCompile(`^cus_[A-Za-z0-9_]{1,250}$`)
+)
+
+// transferTypes are Stripe's bank transfers by currency. Euro has one per country and nothing here says which.
+var transferTypes = map[money.Currency]string{
+	"JPY": "jp_bank_transfer", "USD": "us_bank_transfer", "GBP": "gb_bank_transfer", "MXN": "mx_bank_transfer",
+}
 
 // Stripe counts most currencies in ISO 4217's minor unit. These are its lists of the others; ISK and UGX have no minor
 // unit in ISO but take two zeros at Stripe, so they are in no list and are refused rather than sent a hundredfold off.
@@ -49,7 +57,10 @@ var (
 // Without a return URL the buyer cannot be sent to 3-D Secure and nobody would ever finish a pending intent, so Confirm
 // asks for error_on_requires_action: the bank's wish to see the buyer then comes back as a decline
 // (payment_intent_action_required) that captured nothing, instead of an attempt that stays open. A convenience-store
-// voucher needs no redirect and is itself a required action, so it never asks for that.
+// voucher and a bank transfer need no redirect and are themselves a required action, so they never ask for that.
+//
+// A bank transfer goes through the cash balance of one of the account's customers: the method's token is that customer
+// (cus_…), or a payment method with the customer as reference. A saved card may name its customer as reference, too.
 func (g *Gateway) Plan(p gateways.Payment) ([]gateways.Planned, error) {
 	if err := validate(p); err != nil {
 		return nil, fault.Wrap(fault.PaymentInvalid, "stripe plan", err)
@@ -64,7 +75,16 @@ func prepareForm(p gateways.Payment) []byte {
 	f := &form.Values{}
 	f.Add("amount", strconv.FormatInt(p.Amount.Minor, 10))
 	f.Add("currency", strings.ToLower(string(p.Amount.Currency)))
-	f.Add("payment_method", p.Method.Token)
+	customer := p.Method.Reference
+	if customerShape.MatchString(p.Method.Token) {
+		customer = p.Method.Token
+		f.Add("payment_method_data[type]", p.Method.Type)
+	} else {
+		f.Add("payment_method", p.Method.Token)
+	}
+	if customer != "" {
+		f.Add("customer", customer)
+	}
 	if p.Method.Type == methodAutomatic {
 		f.Add("automatic_payment_methods[enabled]", "true")
 		if p.Method.ReturnURL == "" {
@@ -73,6 +93,11 @@ func prepareForm(p gateways.Payment) []byte {
 		}
 	} else {
 		f.Add("payment_method_types[0]", p.Method.Type)
+	}
+	if p.Method.Type == methodTransfer {
+		const options = "payment_method_options[customer_balance]"
+		f.Add(options+"[funding_type]", "bank_transfer")
+		f.Add(options+"[bank_transfer][type]", transferTypes[p.Amount.Currency])
 	}
 	f.Add("metadata["+referenceField+"]", p.MerchantReference)
 	if d := shorten(p.Description, maxDescription); d != "" {
@@ -88,7 +113,7 @@ func confirmForm(m gateways.Method) []byte {
 	switch {
 	case m.ReturnURL != "":
 		f.Add("return_url", m.ReturnURL)
-	case m.Type != methodKonbini:
+	case m.Type != methodKonbini && m.Type != methodTransfer:
 		f.Add("error_on_requires_action", "true")
 	}
 	return []byte(f.Encode())
@@ -105,13 +130,30 @@ func validate(p gateways.Payment) error {
 	if !slices.Contains(methods, p.Method.Type) {
 		return errors.New("the method type must be one of " + strings.Join(methods, ", "))
 	}
-	if !tokenShape.MatchString(p.Method.Token) {
-		return errors.New("the method token must be the id of a Stripe payment method (pm_…), never card data")
-	}
-	if p.Method.Type == methodKonbini && p.Amount.Currency != "JPY" {
-		return errors.New("konbini takes JPY only")
+	if err := validMethod(p.Method, p.Amount.Currency); err != nil {
+		return err
 	}
 	return validReturnURL(p.Method.ReturnURL)
+}
+
+func validMethod(m gateways.Method, currency money.Currency) error {
+	_, transferable := transferTypes[currency]
+	byCustomer := m.Type == methodTransfer && customerShape.MatchString(m.Token)
+	switch {
+	case !byCustomer && !tokenShape.MatchString(m.Token):
+		return errors.New("the method token must be the id of a Stripe payment method (pm_…), never card data")
+	case m.Reference != "" && !customerShape.MatchString(m.Reference):
+		return errors.New("the method reference must be the id of the Stripe customer (cus_…) the payment method belongs to, or be left out")
+	case m.Type == methodTransfer && !byCustomer && m.Reference == "":
+		return errors.New("a bank transfer needs a Stripe customer: give its id (cus_…) as the method token, or as reference beside a payment method")
+	case byCustomer && m.Reference != "" && m.Reference != m.Token:
+		return errors.New("the method token and the method reference name two customers")
+	case m.Type == methodTransfer && !transferable:
+		return errors.New("a bank transfer takes JPY, USD, GBP or MXN")
+	case m.Type == methodKonbini && currency != "JPY":
+		return errors.New("konbini takes JPY only")
+	}
+	return nil
 }
 
 func validAmount(a money.Amount) error {

@@ -2,7 +2,6 @@ package stripe
 
 import (
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -22,8 +21,8 @@ type verdict struct {
 // verdicts has a row for every status of the pinned API version. requires_payment_method is the one that needs a second
 // look: it is both the state before any try and the state after a failed one (see judge).
 //
-// requires_capture is pending: the bank holds the money and nothing is collected yet, so it is neither success nor
-// untouched, and until this gateway captures nobody but a person can finish or release it.
+// requires_capture is pending: the bank holds the money (AuthorizedMinor) and nothing is collected yet, so it is neither
+// success nor untouched, and until this gateway captures nobody but a person can finish or release it.
 var verdicts = map[stripego.PaymentIntentStatus]verdict{
 	stripego.PaymentIntentStatusRequiresPaymentMethod: {outcome: gateways.Untouched},
 	stripego.PaymentIntentStatusRequiresConfirmation:  {outcome: gateways.Untouched},
@@ -76,6 +75,7 @@ func (g *Gateway) observe(pi *stripego.PaymentIntent, header http.Header) gatewa
 		Status:            word(string(pi.Status)),
 		Currency:          money.Currency(strings.ToUpper(string(pi.Currency))),
 		AmountMinor:       pi.Amount,
+		AuthorizedMinor:   max(pi.AmountCapturable, 0),
 		CapturedMinor:     pi.AmountReceived,
 		ProviderTime:      providerTime(header),
 		RequestID:         requestID(header.Get("Request-Id")),
@@ -105,42 +105,6 @@ func declineCode(e *stripego.Error) string {
 		return c
 	}
 	return word(string(e.Code))
-}
-
-// nextAction is what the buyer can do with a plain link. use_stripe_sdk has none: it needs the client secret in the
-// browser, which never passes through us.
-func nextAction(a *stripego.PaymentIntentNextAction) *gateways.NextAction {
-	if a == nil {
-		return nil
-	}
-	switch {
-	case a.RedirectToURL != nil:
-		return link("redirect", a.RedirectToURL.URL, 0)
-	case a.KonbiniDisplayDetails != nil:
-		return link("voucher", a.KonbiniDisplayDetails.HostedVoucherURL, a.KonbiniDisplayDetails.ExpiresAt)
-	case a.DisplayBankTransferInstructions != nil:
-		return link("transfer", a.DisplayBankTransferInstructions.HostedInstructionsURL, 0)
-	case a.PromptPayDisplayQRCode != nil:
-		return link("qr", a.PromptPayDisplayQRCode.HostedInstructionsURL, 0)
-	case a.PayNowDisplayQRCode != nil:
-		return link("qr", a.PayNowDisplayQRCode.HostedInstructionsURL, 0)
-	case a.AlipayHandleRedirect != nil:
-		return link("redirect", a.AlipayHandleRedirect.URL, 0)
-	}
-	return nil
-}
-
-// link passes web addresses only: the buyer's browser is sent there.
-func link(kind, raw string, due int64) *gateways.NextAction {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil
-	}
-	a := &gateways.NextAction{Type: kind, URL: raw}
-	if due > 0 {
-		a.Due = time.Unix(due, 0).UTC().Format(time.RFC3339)
-	}
-	return a
 }
 
 // providerTime is Stripe's clock at the answer. A replayed answer is as old as its first send, which the header does not
