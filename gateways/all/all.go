@@ -6,7 +6,10 @@ package all
 
 import (
 	"orderflow/gateways"
+	"orderflow/gateways/omise"
 	"orderflow/gateways/stripe"
+	"orderflow/gateways/toss"
+	"orderflow/gateways/twoctwop"
 )
 
 // Registrations returns every gateway, in the order a person would list them. A new provider is one folder and one line
@@ -14,6 +17,9 @@ import (
 func Registrations() []gateways.Registration {
 	return []gateways.Registration{
 		stripe.Registration(),
+		omise.Registration(),
+		twoctwop.Registration(),
+		toss.Registration(),
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 
 	"orderflow/sandbox/faults"
 	"orderflow/sandbox/issuersim"
+	"orderflow/sandbox/omisesim"
 	"orderflow/sandbox/receiver"
 	"orderflow/sandbox/stripesim"
+	"orderflow/sandbox/tosssim"
+	"orderflow/sandbox/twoctwopsim"
 )
 
 func (s *Server) adminRoutes(mux *http.ServeMux) {
@@ -21,6 +24,18 @@ func (s *Server) adminRoutes(mux *http.ServeMux) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("GET /admin/books/stripe", s.stripeBooks)
+	mux.HandleFunc("GET /admin/books/omise", func(w http.ResponseWriter, r *http.Request) {
+		faults.JSON(http.StatusOK, s.omise.Books(omisesim.Filter{MerchantReference: r.URL.Query().Get("merchant_reference")})).Write(w)
+	})
+	mux.HandleFunc("GET /admin/books/twoctwop", func(w http.ResponseWriter, r *http.Request) {
+		faults.JSON(http.StatusOK, s.twoctwop.Books(twoctwopsim.Filter{MerchantReference: r.URL.Query().Get("merchant_reference")})).Write(w)
+	})
+	mux.HandleFunc("GET /admin/books/toss", func(w http.ResponseWriter, r *http.Request) {
+		faults.JSON(http.StatusOK, s.toss.Books(tosssim.Filter{MerchantReference: r.URL.Query().Get("merchant_reference")})).Write(w)
+	})
+	notices := s.webhooks.Handler()
+	mux.Handle("/admin/notices", notices)
+	mux.Handle("/admin/notices/", notices)
 	mux.HandleFunc("GET /admin/books/issuers", s.issuerBooks)
 	mux.HandleFunc("GET /admin/books/receiver", s.receiverBooks)
 	mux.HandleFunc("GET /admin/issuers/settings", func(w http.ResponseWriter, _ *http.Request) { s.issuerSettings().Write(w) })
