@@ -19,9 +19,9 @@ const read verb = "lookup"
 
 var (
 	onConfirm = []verb{gateways.Confirm}
-	onCancel  = []verb{gateways.Cancel}
+	onCancel  = []verb{gateways.Cancel, gateways.Refund} // one address at Toss
 	onRead    = []verb{read}
-	writes    = []verb{gateways.Confirm, gateways.Cancel}
+	writes    = append(onCancel[:2:2], gateways.Confirm)
 	always    = append([]verb{read}, writes...)
 )
 

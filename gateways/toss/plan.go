@@ -18,6 +18,8 @@ import (
 var (
 	paymentKeyShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.=-]{0,199}$`)
 	orderIDShape    = regexp.MustCompile(`^[A-Za-z0-9_-]{6,64}$`)
+	// anyOrderID is what is read of answers and webhooks, which can be about payments that others began on the account.
+	anyOrderID = regexp.MustCompile(`^[A-Za-z0-9_.=-]{1,64}$`)
 )
 
 // currencies are what Toss takes, with their method types. It wants main units, so the exponent is ISO 4217's.

@@ -101,7 +101,7 @@ func decodePayment(a answer) (*payment, bool) {
 	if json.Unmarshal(a.body, p) != nil {
 		return nil, false
 	}
-	if !paymentKeyShape.MatchString(p.PaymentKey) || !orderIDShape.MatchString(p.OrderID) || p.Status == "" ||
+	if !paymentKeyShape.MatchString(p.PaymentKey) || !anyOrderID.MatchString(p.OrderID) || p.Status == "" ||
 		!currencyShape.MatchString(p.Currency) {
 		return nil, false
 	}
@@ -157,7 +157,7 @@ func declineCode(p *payment) string {
 
 // transfer tells the buyer where to pay.
 func transfer(v *virtualAccount) *gateways.NextAction {
-	if v == nil || v.AccountNumber == "" {
+	if v == nil {
 		return nil
 	}
 	a := &gateways.NextAction{Type: "transfer", Bank: v.BankCode, Account: v.AccountNumber, Holder: v.CustomerName}

@@ -28,6 +28,8 @@ const (
 	// staleAfter covers Toss's series of resends (about 3 days 19 hours): whether a resend carries a new time is not known.
 	staleAfter = 5 * 24 * time.Hour
 	callback   = "DEPOSIT_CALLBACK"
+	// maxSignatures bounds what a hostile header can make us compute.
+	maxSignatures = 8
 )
 
 var (
@@ -77,7 +79,7 @@ func (g *Gateway) ReadNotice(in gateways.Incoming) (gateways.Notice, error) {
 	n := gateways.Notice{
 		EventType:         safeEvent(kind),
 		ProviderPaymentID: shaped(paymentKeyShape, about.text("paymentKey")),
-		MerchantReference: shaped(orderIDShape, about.text("orderId")),
+		MerchantReference: shaped(anyOrderID, about.text("orderId")),
 		Proof:             gateways.ProofNone,
 		ProviderTime:      korean(top.text("createdAt")),
 		Says:              gateways.Unknown,
@@ -154,26 +156,35 @@ func (g *Gateway) signed(body []byte, sent, header string) bool {
 	if sent == "" {
 		return false
 	}
-	mac := hmac.New(sha256.New, signingKey(g.security.Reveal()))
-	mac.Write(body)
-	mac.Write([]byte(":" + sent))
-	want := mac.Sum(nil)
 	ok := false
-	for i, part := range strings.Split(header, ",") {
-		encoded, v1 := strings.CutPrefix(strings.TrimSpace(part), "v1:")
-		if !v1 || i >= 8 {
-			continue
-		}
-		if got, err := base64.StdEncoding.DecodeString(encoded); err == nil && hmac.Equal(got, want) {
-			ok = true
+	for _, want := range g.signatures(body, sent) {
+		for i, part := range strings.Split(header, ",") {
+			encoded, v1 := strings.CutPrefix(strings.TrimSpace(part), "v1:")
+			if !v1 || i >= maxSignatures {
+				continue
+			}
+			if got, err := base64.StdEncoding.DecodeString(encoded); err == nil && hmac.Equal(got, want) {
+				ok = true
+			}
 		}
 	}
 	return ok
 }
 
-// signingKey is the security key as it is shown. That Toss means its text and not the bytes it spells is what its samples
-// do; payment events do not depend on it.
-func signingKey(shown string) []byte { return []byte(shown) }
+// signatures are the values that are right. Nobody says whether the key is the text of the security key or the 32 bytes it
+// spells; whoever knows one knows the other, so both are taken.
+func (g *Gateway) signatures(body []byte, sent string) [][]byte {
+	shown := g.security.Reveal()
+	spelled, _ := hex.DecodeString(shown) // checked by Open
+	var out [][]byte
+	for _, key := range [][]byte{[]byte(shown), spelled} {
+		mac := hmac.New(sha256.New, key)
+		mac.Write(body)
+		mac.Write([]byte(":" + sent))
+		out = append(out, mac.Sum(nil))
+	}
+	return out
+}
 
 // usableSecurityKey checks the form of the dashboard's security key, 64 hexadecimal digits. Absent is a choice: payment
 // events need none.

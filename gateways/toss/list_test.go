@@ -1,0 +1,80 @@
+package toss
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/internal/fault"
+	"orderflow/internal/money"
+	"orderflow/sandbox/tosssim"
+)
+
+// Rows of one second, over several pages, with refunds between: each comes exactly once.
+func TestTheListingHasEveryRowOnce(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 6, 5, 7, 58, 18, 0, time.UTC)
+	s := startSimulated(t, func(c *tosssim.Config) { c.Now = func() time.Time { return at } })
+	var y try
+	want := map[string]int64{}
+	for i := range 25 {
+		y = s.begin(t, "pay_ok", fmt.Sprintf("order-%02d", i), won(1000))
+		_, err := y.confirm(t)
+		require.NoError(t, err)
+		want[y.ref] = 1000
+		if i%5 == 0 {
+			_, err = y.refund(t, "r-"+y.ref, won(300), won(1000), nil)
+			require.NoError(t, err)
+			want[y.ref] = 700
+		}
+	}
+	got, pages, after := map[string]int64{}, 0, ""
+	keys := map[string]bool{}
+	for {
+		rows, err := y.gw.Transactions(t.Context(), Window{From: at, To: at, After: after, Limit: 7})
+		require.NoError(t, err)
+		pages++
+		for _, r := range rows {
+			require.False(t, keys[r.Key], "twice")
+			keys[r.Key] = true
+			require.Equal(t, money.Currency("KRW"), r.Amount.Currency)
+			require.True(t, r.At.Equal(at))
+			require.NotEmpty(t, r.PaymentID)
+			got[r.Reference] += r.Amount.Minor
+			after = r.Key
+		}
+		if len(rows) < 7 {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, 5, pages)
+
+	rows, err := y.gw.Transactions(t.Context(), Window{From: at.Add(time.Minute), To: at.Add(time.Hour)})
+	require.NoError(t, err)
+	require.Empty(t, rows)
+	_, err = y.gw.Transactions(t.Context(), Window{From: at, To: at, After: "txn_none"})
+	require.Equal(t, fault.PaymentInvalid, code(t, err))
+	for _, w := range []Window{{}, {From: at, To: at.Add(-time.Second)}, {From: at, To: at, Limit: 5001}, {From: at, To: at, Limit: -1}} {
+		_, err = y.gw.Transactions(t.Context(), w)
+		require.Equal(t, fault.InternalError, code(t, err))
+	}
+}
+
+func TestAPageWithOneUnreadableRowIsNoPage(t *testing.T) {
+	t.Parallel()
+	const row = `{"transactionKey":"t1","paymentKey":"tgen_1","orderId":"order-1","status":"DONE","currency":"USD","amount":17.99,"transactionAt":"2026-06-05T16:58:18+09:00"}`
+	rows, ok := decodeTransactions([]byte(`[` + row + `]`))
+	require.True(t, ok)
+	require.EqualValues(t, 1799, rows[0].Amount.Minor)
+	for name, body := range map[string]string{
+		"Object": `{}`, "Null": `null`, "NullRow": `[` + row + `,null]`,
+		"NoAmount": `[` + row + `,{"transactionKey":"t2","paymentKey":"tgen_1","currency":"USD","transactionAt":"2026-06-05T16:58:18+09:00"}]`,
+		"Fraction": `[{"transactionKey":"t2","paymentKey":"tgen_1","currency":"KRW","amount":0.5,"transactionAt":"2026-06-05T16:58:18+09:00"}]`,
+	} {
+		_, ok := decodeTransactions([]byte(body))
+		require.False(t, ok, name)
+	}
+}
