@@ -34,6 +34,8 @@ func TestOpenRefusesWithoutQuotingTheKey(t *testing.T) {
 		"OtherPrefix":      {gateways.Settings{Name: "a", SecretKey: secret.New("skey_HUSH")}, "sk_test_"},
 		"LineBreak":        {gateways.Settings{Name: "a", SecretKey: secret.New("sk_test_HUSH\n")}, "line break"},
 		"NegativeTimeout":  {gateways.Settings{Name: "a", SecretKey: secret.New("sk_test_1"), Timeout: -1}, "timeout"},
+		"OtherMode":        {gateways.Settings{Name: "a", SecretKey: secret.New("sk_test_HUSH"), Environment: gateways.Live}, "environment"},
+		"UnknownMode":      {gateways.Settings{Name: "a", SecretKey: secret.New("sk_test_HUSH"), Environment: "staging"}, "environment"},
 		"NotAURL":          {gateways.Settings{Name: "a", SecretKey: secret.New("sk_test_1"), APIBase: "sandbox:8090"}, "API base"},
 		"FTP":              {gateways.Settings{Name: "a", SecretKey: secret.New("sk_test_1"), APIBase: "ftp://x"}, "https://"},
 		"LiveOverHTTP":     {gateways.Settings{Name: "a", SecretKey: secret.New("sk_live_HUSH"), APIBase: "http://sandbox:8090"}, "live key"},

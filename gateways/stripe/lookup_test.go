@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -81,6 +82,18 @@ func TestLookupByReferencePagesThroughAWindow(t *testing.T) {
 	require.Len(t, l.queries, 3)
 	require.Equal(t, url.Values{"created[gte]": {"1699395200"}, "limit": {"100"}}, l.queries[0])
 	require.Equal(t, "pi_other99", l.queries[1].Get("starting_after"))
+}
+
+func TestLookupByReferenceBeginsAtTheFirstSend(t *testing.T) {
+	t.Parallel()
+	l := &listing{intents: []string{listed("pi_mine", "succeeded", "of-1", 80)}}
+	srv := httptest.NewServer(l)
+	t.Cleanup(srv.Close)
+	since := time.Unix(1_600_000_000, 0)
+	o, err := open(t, srv.URL).Lookup(t.Context(), gateways.Query{MerchantReference: "of-1", Since: since})
+	require.NoError(t, err)
+	require.Equal(t, "pi_mine", o.ProviderPaymentID)
+	require.Equal(t, strconv.FormatInt(since.Add(-listMargin).Unix(), 10), l.queries[0].Get("created[gte]"), "clocks differ")
 }
 
 func TestLookupByReferenceIsBoundedAndNeverFinal(t *testing.T) {

@@ -64,10 +64,17 @@ func mockPayments() []gateways.Payment {
 			Method: gateways.Method{Type: typ, Token: "pm_card_visa", ReturnURL: returnURL},
 		}
 	}
+	transfer := func(ref, token, customer string, currency money.Currency) gateways.Payment {
+		p := base(ref, "customer_balance", "")
+		p.Method.Token, p.Method.Reference, p.Amount.Currency = token, customer, currency
+		return p
+	}
 	const back = "https://shop.example/back?o=1"
 	return []gateways.Payment{
 		base("of-1", "card", back), base("of-2", "card", ""), base("of-3", "automatic", back),
 		base("of-4", "automatic", ""), base("of-5", "konbini", ""), base("of-6", "konbini", back),
+		transfer("of-7", "cus_1", "", "JPY"), transfer("of-8", "pm_1", "cus_1", "JPY"), transfer("of-9", "cus_1", "", "USD"),
+		transfer("of-10", "cus_1", "", "GBP"), transfer("of-11", "cus_1", "", "MXN"),
 	}
 }
 

@@ -40,6 +40,11 @@ func TestPlanFreezesTheseForms(t *testing.T) {
 		p.Method.Type, p.Description = typ, description
 		return p
 	}
+	method := func(typ, token, customer string) gateways.Payment {
+		p := with(typ, "", "")
+		p.Method.Token, p.Method.Reference = token, customer
+		return p
+	}
 	for name, c := range map[string]struct {
 		p                gateways.Payment
 		prepare, confirm string
@@ -68,6 +73,25 @@ func TestPlanFreezesTheseForms(t *testing.T) {
 			with("konbini", "", ""),
 			"amount=1500&currency=jpy&payment_method=pm_card_visa&payment_method_types[0]=konbini&metadata[merchant_reference]=of-1",
 			"expand[0]=latest_charge",
+		},
+		"TransferByCustomer": {
+			method("customer_balance", "cus_1", ""),
+			"amount=1500&currency=jpy&payment_method_data[type]=customer_balance&customer=cus_1&payment_method_types[0]=customer_balance" +
+				"&payment_method_options[customer_balance][funding_type]=bank_transfer&payment_method_options[customer_balance][bank_transfer][type]=jp_bank_transfer" +
+				"&metadata[merchant_reference]=of-1",
+			"expand[0]=latest_charge",
+		},
+		"TransferByMethod": {
+			method("customer_balance", "pm_1", "cus_1"),
+			"amount=1500&currency=jpy&payment_method=pm_1&customer=cus_1&payment_method_types[0]=customer_balance" +
+				"&payment_method_options[customer_balance][funding_type]=bank_transfer&payment_method_options[customer_balance][bank_transfer][type]=jp_bank_transfer" +
+				"&metadata[merchant_reference]=of-1",
+			"expand[0]=latest_charge",
+		},
+		"SavedCard": {
+			method("card", "pm_1", "cus_1"),
+			"amount=1500&currency=jpy&payment_method=pm_1&customer=cus_1&payment_method_types[0]=card&metadata[merchant_reference]=of-1",
+			"expand[0]=latest_charge&error_on_requires_action=true",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +122,16 @@ func TestPlanRefusesWithASentence(t *testing.T) {
 		"ThreeDecimals":     func(p *gateways.Payment) { p.Amount = money.Amount{Minor: 1234, Currency: "KWD"} },
 		"ZeroAmount":        func(p *gateways.Payment) { p.Amount.Minor = 0 },
 		"NoReference":       func(p *gateways.Payment) { p.MerchantReference = "" },
+		"TransferOfNobody":  func(p *gateways.Payment) { p.Method.Type = "customer_balance" },
+		"TransferOfTwo": func(p *gateways.Payment) {
+			p.Method = gateways.Method{Type: "customer_balance", Token: "cus_1", Reference: "cus_2"}
+		},
+		"TransferInEuro": func(p *gateways.Payment) {
+			p.Method = gateways.Method{Type: "customer_balance", Token: "cus_1"}
+			p.Amount.Currency = "EUR"
+		},
+		"CustomerForACard":  func(p *gateways.Payment) { p.Method.Token = "cus_1" },
+		"CustomerIsAnOrder": func(p *gateways.Payment) { p.Method.Reference = "alert-7" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

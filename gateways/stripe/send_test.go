@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderflow/gateways"
+	"orderflow/gateways/gatewaytest"
 	"orderflow/internal/fault"
 	"orderflow/sandbox/stripesim"
 )
@@ -143,4 +145,91 @@ func TestALateRepeatAfterADeclineFindsNothingToCharge(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, gateways.Declined, o.Outcome)
 	require.Len(t, s.sim.Charges(stripesim.Filter{}), 1, "one try at the card")
+}
+
+// begin sends a payment up to its confirm and returns what that said.
+func begin(t *testing.T, g *Gateway, p gateways.Payment) gateways.Observation {
+	t.Helper()
+	planned, err := g.Plan(p)
+	require.NoError(t, err)
+	o, err := g.Send(t.Context(), gateways.Prepare, gateways.Operation{Key: p.MerchantReference + "-p", Request: planned[0].Request})
+	require.NoError(t, err)
+	o, err = g.Send(t.Context(), gateways.Confirm, gateways.Operation{Key: p.MerchantReference + "-c", ProviderPaymentID: o.ProviderPaymentID, Request: planned[1].Request})
+	require.NoError(t, err)
+	return o
+}
+
+func TestAVoucherIsPendingUntilItIsPaidOrLapses(t *testing.T) {
+	t.Parallel()
+	s := startSimulated(t)
+	g := open(t, s.base)
+	for _, c := range []struct {
+		pay     bool
+		outcome gateways.Outcome
+		code    string
+	}{{true, gateways.Succeeded, ""}, {false, gateways.Declined, "payment_intent_payment_attempt_expired"}} {
+		p := card("")
+		p.MerchantReference = fmt.Sprintf("of-konbini-%v", c.pay)
+		p.Method = gateways.Method{Type: methodKonbini, Token: "pm_konbini__a"}
+		o := begin(t, g, p)
+		require.Equal(t, gateways.Pending, o.Outcome)
+		require.Equal(t, "voucher", o.NextAction.Type)
+		require.NotEmpty(t, o.NextAction.URL)
+		require.Contains(t, o.NextAction.Code, "Lawson ")
+		due, err := time.Parse(time.RFC3339, o.NextAction.Due)
+		require.NoError(t, err)
+		require.Less(t, time.Until(due), g.Capabilities().PendingFor[methodKonbini], "the bound covers the default")
+		require.Greater(t, time.Until(due), g.Capabilities().PendingFor[methodKonbini]-48*time.Hour)
+
+		require.True(t, s.sim.Challenge(o.ProviderPaymentID, c.pay))
+		o, err = g.Lookup(t.Context(), gateways.Query{ProviderPaymentID: o.ProviderPaymentID})
+		require.NoError(t, err)
+		require.Equal(t, c.outcome, o.Outcome)
+		require.Equal(t, c.code, o.DeclineCode)
+		require.False(t, o.Final, "the intent could be paid another way until it is canceled")
+	}
+}
+
+func TestATransferIsPendingUntilAllOfItIsThere(t *testing.T) {
+	t.Parallel()
+	s := startSimulated(t)
+	g := open(t, s.base)
+	for _, m := range []gateways.Method{
+		{Type: methodTransfer, Token: "cus_1"}, {Type: methodTransfer, Token: "pm_bank_transfer__a", Reference: "cus_1"},
+	} {
+		p := card("")
+		p.MerchantReference, p.Method = "of-"+m.Token, m
+		o := begin(t, g, p)
+		require.Equal(t, gateways.Pending, o.Outcome)
+		require.Equal(t, "transfer", o.NextAction.Type)
+		require.Equal(t, "1234567", o.NextAction.Account)
+		require.NotEmpty(t, o.NextAction.Bank)
+		require.NotEmpty(t, o.NextAction.Holder)
+
+		require.True(t, s.sim.Transfer(o.ProviderPaymentID, 1000))
+		n, err := withHook(t, hookKey).ReadNotice(s.Seal(t, s.notice(t, "payment_intent.partially_funded", o.ProviderPaymentID).Body, gatewaytest.Seal{At: time.Now()}))
+		require.NoError(t, err)
+		require.Equal(t, gateways.Pending, n.Says)
+		o, err = g.Lookup(t.Context(), gateways.Query{ProviderPaymentID: o.ProviderPaymentID})
+		require.NoError(t, err)
+		require.Equal(t, gateways.Pending, o.Outcome, "a part is not a payment")
+		require.Zero(t, o.CapturedMinor)
+		require.True(t, s.sim.Transfer(o.ProviderPaymentID, 500))
+		o, err = g.Lookup(t.Context(), gateways.Query{ProviderPaymentID: o.ProviderPaymentID})
+		require.NoError(t, err)
+		require.Equal(t, gateways.Succeeded, o.Outcome)
+		require.Equal(t, int64(1500), o.CapturedMinor)
+	}
+}
+
+// An intent that was made for manual capture elsewhere: the money is held, not taken.
+func TestAHeldPaymentIsPendingWithWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	base, _ := scripted(t, 200, strings.Replace(intent("requires_capture", ""), `"amount_received":0`, `"amount_received":0,"amount_capturable":1500`, 1))
+	o, err := open(t, base).Lookup(t.Context(), gateways.Query{ProviderPaymentID: "pi_1"})
+	require.NoError(t, err)
+	require.Equal(t, gateways.Pending, o.Outcome)
+	require.Equal(t, int64(1500), o.AuthorizedMinor)
+	require.Zero(t, o.CapturedMinor)
+	require.False(t, o.Final)
 }
