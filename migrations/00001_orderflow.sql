@@ -410,6 +410,7 @@ CREATE TABLE looks_wanted (
     account     text NOT NULL,
     environment text NOT NULL,
     source      text NOT NULL,
+    says        text NOT NULL DEFAULT '', -- what makes the look needless, once the attempt has come to it: a claim, or 'settled'
     waited_for  boolean NOT NULL DEFAULT false, -- a buyer stands at the door: before all others
     asked_seq   bigint NOT NULL DEFAULT 1,
     asked_at    timestamptz NOT NULL DEFAULT now(),

@@ -94,7 +94,7 @@ func (s *Store) ReceiptsProcess(ctx context.Context, orphanAfter time.Duration, 
 			return err
 		}
 		w.lazily()
-		b := receiptBatch{}
+		b := receiptBatch{looks: map[string]string{}}
 		for _, r := range rows {
 			out = append(out, Processed{
 				Account: order.Account{Gateway: r.Gateway, Name: r.Account, Environment: r.Environment}, Result: b.add(r),
@@ -117,7 +117,7 @@ type receiptBatch struct {
 	waitMs  []int64
 	matched []int64 // receipts, beside their attempts
 	of      []string
-	looks   []string
+	looks   map[string]string // what each attempt's notices claim; "" = not one thing
 	orphans []sqlcgen.ReceiptsTakeRow
 }
 
@@ -133,7 +133,10 @@ func (b *receiptBatch) add(r sqlcgen.ReceiptsTakeRow) string {
 	}
 	switch result {
 	case ReceiptLook:
-		b.looks = append(b.looks, r.AttemptID)
+		if before, there := b.looks[r.AttemptID]; there && before != r.Says {
+			r.Says = ""
+		}
+		b.looks[r.AttemptID] = r.Says
 	case ReceiptOrphan:
 		b.orphans = append(b.orphans, r)
 	}
@@ -155,11 +158,21 @@ func receiptResult(r sqlcgen.ReceiptsTakeRow) string {
 	return ReceiptOrphan
 }
 
+// saysSettled stands in a wanted look for a buyer who waits for any outcome.
+const saysSettled order.Outcome = "settled"
+
+// sendingWait is how long a look waits for the run that is sending the attempt right now.
+const sendingWait = 2 * time.Second
+
 // claimsKnown: the notice says no more than what the attempt has come to.
 func claimsKnown(says order.Outcome, s order.Status) bool {
 	switch says {
 	case order.Succeeded:
 		return s == order.AttemptSucceeded
+	case order.Untouched: // the echo of our own preparing; it is news only where the outcome is not known
+		return s != order.AttemptUnknown && s != order.AttemptPending
+	case saysSettled:
+		return s == order.AttemptSucceeded || s == order.AttemptDeclined || s == order.AttemptClosed
 	case order.Declined:
 		return s == order.AttemptDeclined || s == order.AttemptClosed
 	case order.Pending:
@@ -185,7 +198,11 @@ func receiptWait(tries int) time.Duration {
 
 func (b *receiptBatch) write(ctx context.Context, w *work) error {
 	if len(b.looks) > 0 {
-		if err := w.write.LooksWant(ctx, sqlcgen.LooksWantParams{Source: "webhook", AttemptIds: b.looks}); err != nil {
+		p := sqlcgen.LooksWantParams{Source: "webhook", SendingWait: sendingWait}
+		for id, says := range b.looks {
+			p.AttemptIds, p.Says = append(p.AttemptIds, id), append(p.Says, says)
+		}
+		if err := w.write.LooksWant(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -257,11 +274,14 @@ type Look struct {
 	Order   order.ID
 	Source  string // "webhook" or "return"
 	Seq     int64  // how often it was asked for
+	Known   bool   // the attempt has come to what was claimed meanwhile: nobody needs to be told
 }
 
 // LookWant notes that somebody waits for a look at an attempt: it comes before those that only webhooks asked for.
 func (s *Store) LookWant(ctx context.Context, id order.AttemptID, source string) error {
-	return translate("note wanted look", s.lazy().LooksWant(ctx, sqlcgen.LooksWantParams{Source: source, WaitedFor: true, AttemptIds: []string{string(id)}}))
+	return translate("note wanted look", s.lazy().LooksWant(ctx, sqlcgen.LooksWantParams{
+		Source: source, WaitedFor: true, AttemptIds: []string{string(id)}, Says: []string{string(saysSettled)}, SendingWait: sendingWait / 4,
+	}))
 }
 
 // LooksTake leases the next looks of one provider account to this process.
@@ -269,7 +289,7 @@ func (s *Store) LooksTake(ctx context.Context, a order.Account, lease time.Durat
 	rows, err := s.lazy().LooksTake(ctx, sqlcgen.LooksTakeParams{Lease: lease, Gateway: a.Gateway, Account: a.Name, Environment: a.Environment, MaxRows: int32(max)})
 	out := make([]Look, len(rows))
 	for i, r := range rows {
-		out[i] = Look{Attempt: order.AttemptID(r.AttemptID), Order: order.ID(r.OrderID), Source: r.Source, Seq: r.AskedSeq}
+		out[i] = Look{Attempt: order.AttemptID(r.AttemptID), Order: order.ID(r.OrderID), Source: r.Source, Seq: r.AskedSeq, Known: claimsKnown(order.Outcome(r.Says), order.Status(r.Status))}
 	}
 	return out, translate("take wanted looks", err)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"time"
 
 	"orderflow/gateways"
@@ -25,27 +26,41 @@ const storeWithin = 5 * time.Second
 
 type handlerFunc = http.HandlerFunc
 
+// refused is why a webhook is not taken.
+type refused struct {
+	result  string // for the count
+	problem string // for the answer
+	detail  string // for the answer; "" = the problem's own
+	reason  string // for the log
+}
+
+var (
+	refusedUnknown = refused{result: "unknown_account", problem: api.ProblemNotFound}
+	refusedStore   = refused{result: "unavailable", problem: api.ProblemUnavailable}
+	refusedSecret  = refused{result: "wrong_secret", problem: api.ProblemWebhookUnproven, reason: "the payment's secret is another one"}
+	refusedNoID    = refused{result: "malformed", problem: api.ProblemWebhookMalformed, reason: "the event has no id"}
+)
+
 // take answers one webhook: whose it is, whether it can be believed to be the provider's, and then only whether it is stored.
 func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) {
 	t, ok := h.targets[place{r.PathValue("gateway"), r.PathValue("account")}]
 	if !ok {
-		h.refuse(w, r, target{}, "unknown_account", api.ProblemNotFound, "")
+		h.refuse(w, r, target{}, refusedUnknown)
 		return
 	}
-	body, result, problem := h.read(w, r)
-	if problem != "" {
-		h.refuse(w, r, t, result, problem, bodyDetail[problem])
+	body, bad := h.read(w, r)
+	if bad != nil {
+		h.refuse(w, r, t, *bad)
 		return
 	}
 	now := h.d.Now()
 	n, err := t.notifier.ReadNotice(gateways.Incoming{Header: r.Header, Body: body, At: now})
 	if err != nil {
-		result, problem, detail := refusal(fault.As(err))
-		h.refuse(w, r, t, result, problem, detail)
+		h.refuse(w, r, t, refusal(fault.As(err)))
 		return
 	}
 	if n.EventID == "" {
-		h.refuse(w, r, t, "malformed", api.ProblemWebhookMalformed, "")
+		h.refuse(w, r, t, refusedNoID)
 		return
 	}
 	if !n.ProviderTime.IsZero() {
@@ -58,10 +73,10 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) {
 		proof, err := h.compare(ctx, t.account, n)
 		switch {
 		case fault.IsCode(err, fault.WebhookUnproven):
-			h.refuse(w, r, t, "wrong_secret", api.ProblemWebhookUnproven, "")
+			h.refuse(w, r, t, refusedSecret)
 			return
 		case err != nil:
-			h.refuse(w, r, t, "unavailable", api.ProblemUnavailable, "")
+			h.refuse(w, r, t, refusedStore)
 			return
 		}
 		receipt.Proof = string(proof)
@@ -73,7 +88,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) {
 func (h *Webhooks) keep(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, receipt store.Receipt) {
 	kept, err := h.d.Store.ReceiptKeep(ctx, receipt)
 	if err != nil {
-		h.refuse(w, r, t, "unavailable", api.ProblemUnavailable, "")
+		h.refuse(w, r, t, refusedStore)
 		return
 	}
 	result := string(kept)
@@ -89,19 +104,14 @@ func (h *Webhooks) keep(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	w.WriteHeader(http.StatusOK) // one provider takes nothing else for a yes
 }
 
-var bodyDetail = map[string]string{
-	api.ProblemTooLarge: "A webhook has at most 1 MiB.",
-	api.ProblemEncoded:  "",
-	api.ProblemTooSlow:  "",
-}
-
 // read takes the raw bytes, bounded in size and time. Nothing is decoded before they are proven.
-func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) (body []byte, result, problem string) {
+func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) ([]byte, *refused) {
+	large := &refused{result: "too_large", problem: api.ProblemTooLarge, detail: "A webhook has at most 1 MiB."}
 	if r.Header.Get("Content-Encoding") != "" {
-		return nil, "encoded", api.ProblemEncoded
+		return nil, &refused{result: "encoded", problem: api.ProblemEncoded}
 	}
 	if r.ContentLength > MaxBody {
-		return nil, "too_large", api.ProblemTooLarge
+		return nil, large
 	}
 	// Best effort: where the server cannot set it, its own limit on reading stands.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.d.ReadTimeout))
@@ -110,46 +120,54 @@ func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) (body []byte, re
 	var slow net.Error
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, "too_large", api.ProblemTooLarge
+		return nil, large
 	case errors.As(err, &slow) && slow.Timeout():
-		return nil, "too_slow", api.ProblemTooSlow
+		return nil, &refused{result: "too_slow", problem: api.ProblemTooSlow}
 	case err != nil:
-		return nil, "cut_off", api.ProblemWebhookMalformed
+		return nil, &refused{result: "cut_off", problem: api.ProblemWebhookMalformed, detail: "The body could not be read to its end."}
 	}
-	return body, "", ""
+	return body, nil
 }
 
-// refusal says what a gateway's word means to the sender. The reason is one of the gateway's stable words, never input.
-func refusal(f *fault.Error) (result, problem, detail string) {
+// refusal says what a gateway's word means to the sender. The sender is told the gateway's stable word, where there is one; the log
+// is told the sentence behind it, unless that looks as if it quoted something.
+func refusal(f *fault.Error) refused {
+	var out refused
 	switch f.Code {
 	case fault.WebhookUnproven:
-		result, problem = "unproven", api.ProblemWebhookUnproven
+		out = refused{result: "unproven", problem: api.ProblemWebhookUnproven}
 	case fault.WebhookMalformed:
-		result, problem = "malformed", api.ProblemWebhookMalformed
+		out = refused{result: "malformed", problem: api.ProblemWebhookMalformed}
 	case fault.WebhookOff:
-		return "off", api.ProblemNotFound, ""
+		return refused{result: "off", problem: api.ProblemNotFound, reason: "no webhook secret is configured for the account"}
 	default:
-		return "failed", api.ProblemInternal, ""
+		return refused{result: "failed", problem: api.ProblemInternal, reason: string(f.Code)}
 	}
 	if f.Why != "" && safe(f.Why) == f.Why {
-		detail = "The webhook is refused: " + f.Why + "."
+		out.detail = "The webhook is refused: " + f.Why + "."
 	}
-	return result, problem, detail
+	if f.Code == fault.WebhookUnproven && f.Cause != nil && sentence.MatchString(f.Cause.Error()) {
+		out.reason = f.Cause.Error()
+	}
+	return out
 }
 
+// sentence: plain words, nothing in quotes, no long runs that could be somebody's data.
+var sentence = regexp.MustCompile(`^(?:[A-Za-z0-9_'-]{1,24}[ ,.:;]{0,2}){1,40}$`)
+
 // refuse answers and leaves a count and a line without content.
-func (h *Webhooks) refuse(w http.ResponseWriter, r *http.Request, t target, result, problem, detail string) {
+func (h *Webhooks) refuse(w http.ResponseWriter, r *http.Request, t target, why refused) {
 	gateway := t.account.Gateway
 	if gateway == "" {
 		gateway = "none" // the sender chose the words in the address
 	}
-	h.d.Metrics.received(gateway, result)
-	h.d.Log.InfoContext(r.Context(), "webhook refused", "gateway", gateway, "account", t.account.Name, "result", result, "detail", detail)
+	h.d.Metrics.received(gateway, why.result)
+	h.d.Log.InfoContext(r.Context(), "webhook refused", "gateway", gateway, "account", t.account.Name, "result", why.result, "reason", why.reason)
 	after := time.Duration(0)
-	if problem == api.ProblemUnavailable {
+	if why.problem == api.ProblemUnavailable {
 		after = time.Second
 	}
-	api.WriteProblem(w, problem, detail, after)
+	api.WriteProblem(w, why.problem, why.detail, after)
 }
 
 // compare proves a notice by the per-payment secret that its attempt holds. Where we hold none nothing is proven, whatever the notice

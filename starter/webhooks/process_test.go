@@ -52,6 +52,8 @@ func TestNewsAreLookedAtAndKnownThingsAreNot(t *testing.T) {
 		{order.Declined, gateways.Succeeded, "look"},
 		{order.Unknown, gateways.Declined, "look"},
 		{order.Unknown, gateways.Unknown, "look"},
+		{order.Unknown, gateways.Untouched, "look"},
+		{order.Succeeded, gateways.Untouched, "known"}, // the echo of our own preparing, late
 	} {
 		a := b.becomes(b.attempt(), c.is)
 		id := fmt.Sprintf("evt_%d", i)
@@ -164,6 +166,20 @@ func TestRateIsKeptAndNothingIsLost(t *testing.T) {
 	// Two at once and two in every second begun since.
 	require.LessOrEqual(t, b.runs.total(), 2*(int(took/time.Second)+2))
 	require.Equal(t, 6, b.runs.total(), "one look for three events that came together")
+}
+
+// The usual race: the webhook overtakes the answer of the confirm it is about. Nobody has to be asked for what the answer says.
+func TestWebhookAheadOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t).run()
+	answered, silent := b.attempt(), b.attempt()
+	require.Equal(t, 200, b.post(about(answered, "evt_1", gateways.Succeeded)))
+	require.Equal(t, 200, b.post(about(silent, "evt_2", gateways.Succeeded)))
+	require.Eventually(t, func() bool { return b.count("SELECT count(*) FROM looks_wanted") == 2 }, 10*time.Second, time.Millisecond)
+	b.becomes(answered, order.Succeeded)
+	b.quiet()
+	require.Zero(t, b.runs.of(order.ID(answered.OrderID)))
+	require.Equal(t, 1, b.runs.of(order.ID(silent.OrderID)))
 }
 
 func TestTemporalAwayIsOnlyLater(t *testing.T) {

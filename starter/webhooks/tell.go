@@ -55,6 +55,7 @@ const (
 	toldOrderLimited
 	toldAccountLimited
 	toldNobody
+	toldNoNeed
 )
 
 // account tells one account's next looks. True means that there may be more to tell at once.
@@ -84,6 +85,7 @@ func (t teller) account(ctx context.Context, a order.Account) bool {
 	t.d.Metrics.looks("asked", len(put[toldRun]))
 	t.d.Metrics.looks("limited", len(put[toldOrderLimited])+len(put[toldAccountLimited]))
 	t.d.Metrics.looks("failed", len(put[toldNobody]))
+	t.d.Metrics.looks("known", len(put[toldNoNeed]))
 	jitter := rand.N(200 * time.Millisecond)
 	for became, wait := range map[told]time.Duration{toldOrderLimited: tellAfter, toldAccountLimited: tellAfter / 2, toldNobody: tellFail} {
 		if err := t.d.Store.LooksLater(ctx, put[became], wait); err != nil {
@@ -101,6 +103,10 @@ func (t teller) account(ctx context.Context, a order.Account) bool {
 func (t teller) tell(ctx context.Context, l store.Look, bucket string) told {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
+	if l.Known {
+		t.forget(ctx, l)
+		return toldNoNeed
+	}
 	switch ok, err := t.d.Store.TakeLookup(ctx, "look/order/"+string(l.Order), 1, 1); {
 	case err != nil:
 		return toldNobody
@@ -120,8 +126,12 @@ func (t teller) tell(ctx context.Context, l store.Look, bucket string) told {
 		t.d.Log.InfoContext(ctx, "nobody could be told to look; it is told again", "error_type", fmt.Sprintf("%T", err))
 		return toldNobody
 	}
-	if err := t.d.Store.LookTold(ctx, l); err != nil {
-		t.d.Log.InfoContext(ctx, "a look that was told is told again", "error", err)
-	}
+	t.forget(ctx, l)
 	return toldRun
+}
+
+func (t teller) forget(ctx context.Context, l store.Look) {
+	if err := t.d.Store.LookTold(ctx, l); err != nil {
+		t.d.Log.InfoContext(ctx, "a look that is over comes again", "error", err)
+	}
 }

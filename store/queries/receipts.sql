@@ -9,7 +9,7 @@ VALUES (sqlc.arg(gateway), sqlc.arg(account), sqlc.arg(environment), sqlc.arg(ev
 ON CONFLICT (gateway, account, environment, event_id) DO UPDATE
 SET proof = excluded.proof, says = excluded.says, provider_payment_id = excluded.provider_payment_id,
     merchant_reference = excluded.merchant_reference, received_at = now(), tries = 0, next_try_at = now(), processed_at = NULL, result = ''
-WHERE w.proof = 'none' AND w.result IN ('look', 'known', 'unmatched')
+WHERE w.proof = 'none' AND w.result IN ('', 'look', 'known', 'unmatched')
   AND (excluded.proof <> 'none' OR w.processed_at < now() - sqlc.arg(again_after)::interval)
 RETURNING receipt_id, (xmax = 0)::boolean AS fresh;
 
@@ -49,22 +49,27 @@ DELETE FROM webhook_receipts WHERE receipt_id IN (
     SELECT w.receipt_id FROM webhook_receipts w WHERE w.processed_at < now() - sqlc.arg(max_age)::interval LIMIT sqlc.arg(max_rows));
 
 -- name: LooksWant :exec
--- Rows are taken in one order, so that two processes never wait for each other.
-INSERT INTO looks_wanted AS l (attempt_id, order_id, gateway, account, environment, source, waited_for)
-SELECT a.attempt_id, a.order_id, a.gateway, a.account, a.environment, sqlc.arg(source)::text, sqlc.arg(waited_for)::boolean
-FROM payment_attempts a WHERE a.attempt_id = ANY(sqlc.arg(attempt_ids)::text[]) ORDER BY a.attempt_id
+-- Rows are taken in one order, so that two processes never wait for each other. An attempt that a run is sending right now gets a
+-- moment: its own answer mostly makes the look needless.
+INSERT INTO looks_wanted AS l (attempt_id, order_id, gateway, account, environment, source, says, waited_for, next_try_at)
+SELECT a.attempt_id, a.order_id, a.gateway, a.account, a.environment, sqlc.arg(source)::text, d.says, sqlc.arg(waited_for)::boolean,
+       CASE WHEN a.status IN ('created', 'sent') THEN now() + sqlc.arg(sending_wait)::interval ELSE now() END
+FROM (SELECT unnest(sqlc.arg(attempt_ids)::text[]) AS attempt_id, unnest(sqlc.arg(says)::text[]) AS says) d
+JOIN payment_attempts a ON a.attempt_id = d.attempt_id ORDER BY a.attempt_id
 ON CONFLICT (attempt_id) DO UPDATE
 SET asked_seq = l.asked_seq + 1, waited_for = l.waited_for OR excluded.waited_for,
-    next_try_at = CASE WHEN excluded.waited_for AND NOT l.waited_for THEN now() ELSE l.next_try_at END;
+    says = CASE WHEN l.says = excluded.says THEN l.says ELSE '' END,
+    next_try_at = CASE WHEN excluded.waited_for AND NOT l.waited_for THEN excluded.next_try_at ELSE l.next_try_at END;
 
 -- name: LooksTake :many
 -- Leases the next looks of one account to this process. One that dies leaves them to the next round after the lease.
 UPDATE looks_wanted l SET next_try_at = now() + sqlc.arg(lease)::interval
-WHERE l.attempt_id IN (
-    SELECT t.attempt_id FROM looks_wanted t
-    WHERE t.gateway = sqlc.arg(gateway) AND t.account = sqlc.arg(account) AND t.environment = sqlc.arg(environment) AND t.next_try_at <= now()
-    ORDER BY t.waited_for DESC, t.next_try_at LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED)
-RETURNING l.attempt_id, l.order_id, l.source, l.asked_seq;
+FROM (SELECT t.attempt_id FROM looks_wanted t
+      WHERE t.gateway = sqlc.arg(gateway) AND t.account = sqlc.arg(account) AND t.environment = sqlc.arg(environment) AND t.next_try_at <= now()
+      ORDER BY t.waited_for DESC, t.next_try_at LIMIT sqlc.arg(max_rows) FOR UPDATE SKIP LOCKED) taken
+JOIN payment_attempts a ON a.attempt_id = taken.attempt_id
+WHERE l.attempt_id = taken.attempt_id
+RETURNING l.attempt_id, l.order_id, l.source, l.says, l.asked_seq, a.status;
 
 -- name: LooksLater :exec
 UPDATE looks_wanted SET next_try_at = now() + sqlc.arg(wait)::interval WHERE attempt_id = ANY(sqlc.arg(attempt_ids)::text[]);

@@ -99,6 +99,7 @@ type LooksWanted struct {
 	Account     string
 	Environment string
 	Source      string
+	Says        string
 	WaitedFor   bool
 	AskedSeq    int64
 	AskedAt     time.Time

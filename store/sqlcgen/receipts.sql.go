@@ -142,11 +142,12 @@ func (q *Queries) LooksLater(ctx context.Context, wait time.Duration, attemptIds
 
 const looksTake = `-- name: LooksTake :many
 UPDATE looks_wanted l SET next_try_at = now() + $1::interval
-WHERE l.attempt_id IN (
-    SELECT t.attempt_id FROM looks_wanted t
-    WHERE t.gateway = $2 AND t.account = $3 AND t.environment = $4 AND t.next_try_at <= now()
-    ORDER BY t.waited_for DESC, t.next_try_at LIMIT $5 FOR UPDATE SKIP LOCKED)
-RETURNING l.attempt_id, l.order_id, l.source, l.asked_seq
+FROM (SELECT t.attempt_id FROM looks_wanted t
+      WHERE t.gateway = $2 AND t.account = $3 AND t.environment = $4 AND t.next_try_at <= now()
+      ORDER BY t.waited_for DESC, t.next_try_at LIMIT $5 FOR UPDATE SKIP LOCKED) taken
+JOIN payment_attempts a ON a.attempt_id = taken.attempt_id
+WHERE l.attempt_id = taken.attempt_id
+RETURNING l.attempt_id, l.order_id, l.source, l.says, l.asked_seq, a.status
 `
 
 type LooksTakeParams struct {
@@ -161,7 +162,9 @@ type LooksTakeRow struct {
 	AttemptID string
 	OrderID   string
 	Source    string
+	Says      string
 	AskedSeq  int64
+	Status    string
 }
 
 // Leases the next looks of one account to this process. One that dies leaves them to the next round after the lease.
@@ -184,7 +187,9 @@ func (q *Queries) LooksTake(ctx context.Context, arg LooksTakeParams) ([]LooksTa
 			&i.AttemptID,
 			&i.OrderID,
 			&i.Source,
+			&i.Says,
 			&i.AskedSeq,
+			&i.Status,
 		); err != nil {
 			return nil, err
 		}
@@ -208,23 +213,35 @@ func (q *Queries) LooksWaiting(ctx context.Context) (int64, error) {
 }
 
 const looksWant = `-- name: LooksWant :exec
-INSERT INTO looks_wanted AS l (attempt_id, order_id, gateway, account, environment, source, waited_for)
-SELECT a.attempt_id, a.order_id, a.gateway, a.account, a.environment, $1::text, $2::boolean
-FROM payment_attempts a WHERE a.attempt_id = ANY($3::text[]) ORDER BY a.attempt_id
+INSERT INTO looks_wanted AS l (attempt_id, order_id, gateway, account, environment, source, says, waited_for, next_try_at)
+SELECT a.attempt_id, a.order_id, a.gateway, a.account, a.environment, $1::text, d.says, $2::boolean,
+       CASE WHEN a.status IN ('created', 'sent') THEN now() + $3::interval ELSE now() END
+FROM (SELECT unnest($4::text[]) AS attempt_id, unnest($5::text[]) AS says) d
+JOIN payment_attempts a ON a.attempt_id = d.attempt_id ORDER BY a.attempt_id
 ON CONFLICT (attempt_id) DO UPDATE
 SET asked_seq = l.asked_seq + 1, waited_for = l.waited_for OR excluded.waited_for,
-    next_try_at = CASE WHEN excluded.waited_for AND NOT l.waited_for THEN now() ELSE l.next_try_at END
+    says = CASE WHEN l.says = excluded.says THEN l.says ELSE '' END,
+    next_try_at = CASE WHEN excluded.waited_for AND NOT l.waited_for THEN excluded.next_try_at ELSE l.next_try_at END
 `
 
 type LooksWantParams struct {
-	Source     string
-	WaitedFor  bool
-	AttemptIds []string
+	Source      string
+	WaitedFor   bool
+	SendingWait time.Duration
+	AttemptIds  []string
+	Says        []string
 }
 
-// Rows are taken in one order, so that two processes never wait for each other.
+// Rows are taken in one order, so that two processes never wait for each other. An attempt that a run is sending right now gets a
+// moment: its own answer mostly makes the look needless.
 func (q *Queries) LooksWant(ctx context.Context, arg LooksWantParams) error {
-	_, err := q.db.Exec(ctx, looksWant, arg.Source, arg.WaitedFor, arg.AttemptIds)
+	_, err := q.db.Exec(ctx, looksWant,
+		arg.Source,
+		arg.WaitedFor,
+		arg.SendingWait,
+		arg.AttemptIds,
+		arg.Says,
+	)
 	return err
 }
 
@@ -368,7 +385,7 @@ VALUES ($1, $2, $3, $4, $5, $6,
 ON CONFLICT (gateway, account, environment, event_id) DO UPDATE
 SET proof = excluded.proof, says = excluded.says, provider_payment_id = excluded.provider_payment_id,
     merchant_reference = excluded.merchant_reference, received_at = now(), tries = 0, next_try_at = now(), processed_at = NULL, result = ''
-WHERE w.proof = 'none' AND w.result IN ('look', 'known', 'unmatched')
+WHERE w.proof = 'none' AND w.result IN ('', 'look', 'known', 'unmatched')
   AND (excluded.proof <> 'none' OR w.processed_at < now() - $13::interval)
 RETURNING receipt_id, (xmax = 0)::boolean AS fresh
 `
