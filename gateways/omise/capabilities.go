@@ -32,7 +32,7 @@ func (g *Gateway) Capabilities() gateways.Capabilities {
 			methodSource: tokenSafe,
 		},
 		CanCancel:    true,
-		WebhookProof: g.webhookKey != nil,
+		WebhookProof: !g.webhookKey.IsZero(),
 		SendTimeout:  g.timeout,
 		Methods:      slices.Clone(methods),
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/internal/secret"
 )
 
 const (
@@ -33,7 +34,7 @@ type Gateway struct {
 	credential string
 	timeout    time.Duration
 	client     *client
-	webhookKey []byte           // nil: no secret is configured, and a webhook is a hint that nothing proves
+	webhookKey secret.Value     // the decoded bytes; zero: none is configured, and a webhook is a hint that nothing proves
 	now        func() time.Time // bounds the listing window, reads Retry-After dates and ages a timed-out charge
 }
 
@@ -134,15 +135,15 @@ func validPublicKey(key string, env gateways.Environment) error {
 
 // webhookKey decodes the secret of the dashboard. One that does not decode would refuse every webhook, so it is refused
 // here.
-func webhookKey(s gateways.Settings) ([]byte, error) {
+func webhookKey(s gateways.Settings) (secret.Value, error) {
 	if s.WebhookSecret.IsZero() {
-		return nil, nil
+		return secret.Value{}, nil
 	}
 	key, err := base64.StdEncoding.DecodeString(s.WebhookSecret.Reveal())
 	if err != nil || len(key) == 0 {
-		return nil, errors.New("omise: the webhook secret is not base64: copy it again from the dashboard, or leave it out")
+		return secret.Value{}, errors.New("omise: the webhook secret is not base64: copy it again from the dashboard, or leave it out")
 	}
-	return key, nil
+	return secret.New(string(key)), nil
 }
 
 // baseURL checks where requests go. Plain http is for simulators only: a live key never leaves unencrypted, and a test

@@ -32,7 +32,7 @@ var eventShape = regexp.MustCompile(`^evnt_[A-Za-z0-9_]{1,250}$`)
 // this gateway asks for, while events come in the account's. So no field but the ids is taken for granted.
 func (g *Gateway) ReadNotice(in gateways.Incoming) (gateways.Notice, error) {
 	n := gateways.Notice{Proof: gateways.ProofNone}
-	if g.webhookKey != nil {
+	if !g.webhookKey.IsZero() {
 		if err := g.verify(in); err != nil {
 			return gateways.Notice{}, fault.Wrap(fault.WebhookUnproven, "omise webhook", err)
 		}
@@ -84,7 +84,7 @@ func (g *Gateway) verify(in gateways.Incoming) error {
 	if off := in.At.Sub(time.Unix(seconds, 0)); off > signatureAge || off < -signatureAge {
 		return errors.New("the signed time is more than five minutes off")
 	}
-	mac := hmac.New(sha256.New, g.webhookKey)
+	mac := hmac.New(sha256.New, []byte(g.webhookKey.Reveal()))
 	mac.Write([]byte(stamps[0] + "."))
 	mac.Write(in.Body)
 	want, right := mac.Sum(nil), false
