@@ -1,0 +1,246 @@
+package store
+
+// Goal: webhooks are kept once, find their attempt, and turn into one wanted look, whoever works beside. Method: real PostgreSQL; the
+// processes are goroutines with connections of their own. Not covered: HTTP and rates, which starter/webhooks tests.
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/internal/fault"
+	"orderflow/order"
+	"orderflow/store/sqlcgen"
+)
+
+func receipt(id string, a sqlcgen.PaymentAttempt, says order.Outcome) Receipt {
+	return Receipt{
+		Account: account, EventID: id, EventType: "payment.changed", ProviderPaymentID: a.ProviderPaymentID, MerchantReference: a.MerchantReference,
+		Proof: "signed", Says: says,
+	}
+}
+
+// unknown is an attempt whose answer was lost.
+func (e *env) unknown(id order.ID) sqlcgen.PaymentAttempt {
+	e.t.Helper()
+	a := e.open(e.place(id, grantLine(1)), "pay-"+string(id))
+	e.keep(answer(a, order.Unknown))
+	e.reflect(a)
+	return e.attempt(a)
+}
+
+func TestReceiptIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.unknown("O-1")
+	var fresh, copies atomic.Int64
+	for _, err := range together(30, func(int) error {
+		k, err := e.s.ReceiptKeep(e.ctx(), receipt("evt_1", a, order.Succeeded))
+		if k == KeptFresh {
+			fresh.Add(1)
+		} else if k == KeptCopy {
+			copies.Add(1)
+		}
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 1, fresh.Load())
+	require.EqualValues(t, 29, copies.Load())
+	other := receipt("evt_1", a, order.Succeeded)
+	other.Account.Name = "second"
+	k, err := e.s.ReceiptKeep(e.ctx(), other)
+	require.NoError(t, err)
+	require.Equal(t, KeptFresh, k, "an id belongs to an account")
+}
+
+func TestManyReceiptsAreOneWantedLook(t *testing.T) {
+	t.Parallel()
+	e := setupConns(t, 30, "deadlock_timeout = '100ms'")
+	attempts := make([]sqlcgen.PaymentAttempt, 20)
+	for i := range attempts {
+		attempts[i] = e.unknown(order.ID(fmt.Sprintf("O-%d", i)))
+	}
+	for i := range 400 {
+		_, err := e.s.ReceiptKeep(e.ctx(), receipt(fmt.Sprintf("evt_%d", i), attempts[i%len(attempts)], order.Succeeded))
+		require.NoError(t, err)
+	}
+	var processed atomic.Int64
+	for _, err := range together(8, func(int) error {
+		for {
+			done, err := e.s.ReceiptsProcess(e.ctx(), time.Hour, 7)
+			processed.Add(int64(len(done)))
+			if err != nil || len(done) == 0 {
+				return err
+			}
+		}
+	}) {
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 400, processed.Load(), "each by one process")
+	require.EqualValues(t, 20, e.count("SELECT count(*) FROM looks_wanted"))
+	require.EqualValues(t, 400, e.count("SELECT count(*) FROM webhook_receipts WHERE result = 'look' AND tries = 1"))
+	looks, err := e.s.LooksTake(e.ctx(), account, time.Minute, 100)
+	require.NoError(t, err)
+	require.Len(t, looks, 20)
+	again, err := e.s.LooksTake(e.ctx(), account, time.Minute, 100)
+	require.NoError(t, err)
+	require.Empty(t, again, "they are leased")
+}
+
+// News that come while a run is being told are told too: the look may have been made before them.
+func TestLookAskedForWhileItIsTold(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.unknown("O-1")
+	process := func(id string, says order.Outcome) {
+		_, err := e.s.ReceiptKeep(e.ctx(), receipt(id, a, says))
+		require.NoError(t, err)
+		_, err = e.s.ReceiptsProcess(e.ctx(), time.Hour, 10)
+		require.NoError(t, err)
+	}
+	take := func() []Look {
+		looks, err := e.s.LooksTake(e.ctx(), account, time.Minute, 10)
+		require.NoError(t, err)
+		return looks
+	}
+	process("evt_1", order.Pending)
+	first := take()
+	require.Len(t, first, 1)
+	require.Equal(t, Look{Attempt: idOf(a), Order: "O-1", Source: "webhook", Seq: 1}, first[0])
+	process("evt_2", order.Succeeded)
+	require.Empty(t, take(), "the lease holds")
+	require.NoError(t, e.s.LookTold(e.ctx(), first[0]))
+	second := take()
+	require.Len(t, second, 1)
+	require.NoError(t, e.s.LookTold(e.ctx(), second[0]))
+	n, err := e.s.LooksWaiting(e.ctx())
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// A buyer who waits comes before webhooks, also before those that came first.
+func TestWaitingBuyersComeFirst(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	first, second := e.unknown("O-1"), e.unknown("O-2")
+	_, err := e.s.ReceiptKeep(e.ctx(), receipt("evt_1", first, order.Succeeded))
+	require.NoError(t, err)
+	_, err = e.s.ReceiptsProcess(e.ctx(), time.Hour, 10)
+	require.NoError(t, err)
+	require.NoError(t, e.s.LookWant(e.ctx(), idOf(second), "return"))
+	looks, err := e.s.LooksTake(e.ctx(), account, time.Minute, 1)
+	require.NoError(t, err)
+	require.Len(t, looks, 1)
+	require.Equal(t, idOf(second), looks[0].Attempt)
+	require.NoError(t, e.s.LooksLater(e.ctx(), []order.AttemptID{idOf(second)}, 0))
+	e.keep(answer(second, order.Succeeded))
+	e.reflect(second)
+	looks, err = e.s.LooksTake(e.ctx(), account, time.Minute, 1)
+	require.NoError(t, err)
+	require.Len(t, looks, 1)
+	require.True(t, looks[0].Known, "the outcome came by itself")
+}
+
+func TestAttemptByProvider(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.unknown("O-1")
+	b := e.unknown("O-2")
+	for name, c := range map[string]struct {
+		account       order.Account
+		id, reference string
+		want          string
+	}{
+		"ById":                   {account, a.ProviderPaymentID, "", a.AttemptID},
+		"ByReference":            {account, "", b.MerchantReference, b.AttemptID},
+		"UnknownIdKnownRef":      {account, "pi_other", b.MerchantReference, b.AttemptID},
+		"TheIdCounts":            {account, a.ProviderPaymentID, b.MerchantReference, a.AttemptID},
+		"Nothing":                {account, "", "", ""},
+		"OtherAccount":           {order.Account{Gateway: "stripe", Name: "second", Environment: "test"}, a.ProviderPaymentID, a.MerchantReference, ""},
+		"OtherEnvironment":       {order.Account{Gateway: "stripe", Name: "default", Environment: "live"}, a.ProviderPaymentID, a.MerchantReference, ""},
+		"OtherGateway":           {order.Account{Gateway: "toss", Name: "default", Environment: "test"}, a.ProviderPaymentID, a.MerchantReference, ""},
+		"HostileTextIsOnlyText":  {account, "' OR 1=1 --", "%", ""},
+		"NotKnownUnderEitherOne": {account, "pi_none", "OFNONE", ""},
+	} {
+		got, err := e.s.AttemptByProvider(e.ctx(), c.account, c.id, c.reference)
+		if c.want == "" {
+			require.True(t, fault.IsCode(err, fault.NotFound), "%s: %v", name, err)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, got.AttemptID, name)
+	}
+	for _, hash := range [][]byte{nil, {}, []byte("none")} {
+		_, err := e.s.AttemptByReturnToken(e.ctx(), hash)
+		require.True(t, fault.IsCode(err, fault.NotFound), "%v", err)
+	}
+}
+
+// What is claimed by a notice is known or not: every claim against every state.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	known := map[order.Outcome]map[order.Status]bool{
+		order.Succeeded: {order.AttemptSucceeded: true},
+		order.Declined:  {order.AttemptDeclined: true, order.AttemptClosed: true},
+		order.Pending:   {order.AttemptPending: true},
+		order.Untouched: {order.AttemptCreated: true, order.AttemptSent: true, order.AttemptSucceeded: true, order.AttemptDeclined: true, order.AttemptClosed: true},
+		saysSettled:     {order.AttemptSucceeded: true, order.AttemptDeclined: true, order.AttemptClosed: true},
+	}
+	for _, says := range []order.Outcome{"", order.Unknown, order.NotFound, order.Succeeded, order.Declined, order.Pending, order.Untouched, saysSettled} {
+		for _, s := range order.AttemptStatuses {
+			require.Equal(t, known[says][s], claimsKnown(says, s), "%s says %s", s, says)
+		}
+	}
+}
+
+func TestWaitsGrowToAMinute(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 250*time.Millisecond, receiptWait(0))
+	require.Equal(t, time.Second, receiptWait(2))
+	last := time.Duration(0)
+	for tries := range 100 {
+		w := receiptWait(tries)
+		require.GreaterOrEqual(t, w, last)
+		last = w
+	}
+	require.Equal(t, time.Minute, last)
+}
+
+// PC-14: webhooks and confirms at once, in every order.
+func TestWebhooksAndReflectionsDoNotBlockEachOther(t *testing.T) {
+	t.Parallel()
+	e := setupConns(t, 30, "deadlock_timeout = '100ms'")
+	attempts := make([]sqlcgen.PaymentAttempt, 40)
+	for i := range attempts {
+		attempts[i] = e.unknown(order.ID(fmt.Sprintf("O-%d", i)))
+	}
+	for _, err := range together(len(attempts)*2, func(i int) error {
+		a := attempts[i/2]
+		if i%2 == 0 {
+			s := answer(a, order.Succeeded)
+			if _, err := e.s.ObservationKeep(e.ctx(), s, ""); err != nil {
+				return err
+			}
+			_, err := e.s.Reflect(e.ctx(), idOf(a))
+			return err
+		}
+		if _, err := e.s.ReceiptKeep(e.ctx(), receipt("evt_"+a.AttemptID, a, order.Declined)); err != nil {
+			return err
+		}
+		if _, err := e.s.ReceiptsProcess(e.ctx(), time.Hour, 100); err != nil {
+			return err
+		}
+		return e.s.AttemptAskOnce(e.ctx(), idOf(a))
+	}) {
+		require.NoError(t, err)
+	}
+	for i := range attempts {
+		require.Equal(t, order.OrderPaid, e.status(order.ID(fmt.Sprintf("O-%d", i))))
+	}
+	require.Zero(t, e.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
+	e.folds()
+}
