@@ -53,7 +53,7 @@ func (g *Gateway) Lookup(ctx context.Context, q gateways.Query) (gateways.Observ
 // absent reads "no such transaction", signed or not: 2C2P answers errors unsigned, and this one is final only by time (see
 // Capabilities). It means different things over a payment's life. Without a token nothing was ever payable. While the token
 // lives and no confirm was answered, nothing has reached it and the confirm may go out again. Once the buyer was asked to
-// act, it means "not yet". After all that, there is nothing and will be nothing.
+// act, it means "not yet" for as long as anything could still be begun or paid, and "never" from then on.
 func (g *Gateway) absent(invoice string, r reply, a answer, k kept, known bool) (gateways.Observation, error) {
 	if other := a.text("invoiceNo"); other != "" && other != invoice {
 		return gateways.Observation{}, g.unusable(read, r, errOtherID)
@@ -68,7 +68,9 @@ func (g *Gateway) absent(invoice string, r reply, a answer, k kept, known bool) 
 	switch age := k.age(g.now()); {
 	case k.Next != nil && age < payable:
 		o.Outcome, o.NextAction = gateways.Pending, k.Next
-	case k.Next == nil && age < repeatSafe:
+	case k.Next != nil:
+		o.Outcome, o.Final, o.DeclineCode = gateways.Declined, true, a.code()
+	case age < repeatSafe:
 		o.Outcome = gateways.Untouched
 	default:
 		o.Outcome = gateways.NotFound
@@ -145,6 +147,8 @@ func nextAction(flow flowCode, data string) (*gateways.NextAction, bool) {
 		return &gateways.NextAction{Type: flow.action, QR: data}, true
 	case link:
 		return &gateways.NextAction{Type: flow.action, URL: data}, true
+	case flow.action == "voucher" && len(data) <= 64 && printable(data):
+		return &gateways.NextAction{Type: flow.action, Code: data}, true
 	}
 	return nil, false
 }

@@ -59,8 +59,8 @@ func (g *Gateway) sendPrepare(ctx context.Context, op gateways.Operation) (gatew
 	switch {
 	case !a.signed:
 		return gateways.Observation{}, g.unusable(kind, r, errUnsigned)
-	case !tokenLike(k.Token), !success(r):
-		return gateways.Observation{}, g.unusable(kind, r, errNoAnswer)
+	case !tokenLike(k.Token), !success(r), len(req.PaymentChannel) == 0 && !address(k.Page):
+		return gateways.Observation{}, g.unusable(kind, r, errNoAnswer) // without a channel the buyer needs the page
 	}
 	o := g.planned(req.InvoiceNo, amount, a)
 	o.Outcome, o.Private = gateways.Untouched, k.seal()
@@ -117,11 +117,9 @@ func (g *Gateway) sendConfirm(ctx context.Context, op gateways.Operation) (gatew
 
 // hosted sends the buyer to the page that the prepare's answer named.
 func (g *Gateway) hosted(plan confirmPlan, amount money.Amount, k kept) (gateways.Observation, error) {
-	next, ok := nextAction(flowCode{action: "redirect"}, k.Page)
+	next, ok := nextAction(flowTable["1001"], k.Page)
 	if !ok {
-		f := fault.Wrap(fault.PaymentNeedsReview, opName(gateways.Confirm), errNoAnswer)
-		f.Provider.Name = name
-		return gateways.Observation{}, f
+		return gateways.Observation{}, unanswered(gateways.Confirm, errNoToken) // the prepare made sure of the page
 	}
 	k.Hosted, k.Next = true, next
 	o := g.planned(plan.InvoiceNo, amount, answer{})
