@@ -155,11 +155,23 @@ func TestAmountsSurviveTheWire(t *testing.T) {
 func TestAmountsThatSayNothing(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fields{
-		{}, {"amount": "80"}, {"currencyCode": "JPY"}, {"amount": "", "currencyCode": "JPY"}, {"amount": "80", "currencyCode": "jpy"},
-		{"amount": "0", "currencyCode": "JPY"}, {"amount": "-80", "currencyCode": "JPY"}, {"amount": "80.1", "currencyCode": "JPY"},
-		{"amount": "8e1", "currencyCode": "JPY"}, {"amount": json.Number("8e1"), "currencyCode": "JPY"}, {"amount": "1,500", "currencyCode": "JPY"},
-		{"amount": nil, "currencyCode": "JPY"}, {"amount": true, "currencyCode": "JPY"}, {"amount": "80", "currencyCode": nil},
-		{"amount": "80.505", "currencyCode": "THB"}, {"amount": "99999999999999999999", "currencyCode": "JPY"}, {"amount": "80", "currencyCode": "392"},
+		{},
+		{"amount": "80"},
+		{"currencyCode": "JPY"},
+		{"amount": "", "currencyCode": "JPY"},
+		{"amount": "80", "currencyCode": "jpy"},
+		{"amount": "0", "currencyCode": "JPY"},
+		{"amount": "-80", "currencyCode": "JPY"},
+		{"amount": "80.1", "currencyCode": "JPY"},
+		{"amount": "8e1", "currencyCode": "JPY"},
+		{"amount": json.Number("8e1"), "currencyCode": "JPY"},
+		{"amount": "1,500", "currencyCode": "JPY"},
+		{"amount": nil, "currencyCode": "JPY"},
+		{"amount": true, "currencyCode": "JPY"},
+		{"amount": "80", "currencyCode": nil},
+		{"amount": "80.505", "currencyCode": "THB"},
+		{"amount": "99999999999999999999", "currencyCode": "JPY"},
+		{"amount": "80", "currencyCode": "392"},
 	} {
 		_, ok := amountOf(f)
 		require.False(t, ok, "%v", f)

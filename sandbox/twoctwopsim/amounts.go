@@ -21,7 +21,7 @@ func exponent(currency string) int {
 // parseAmount reads D(12,5) in main units into minor units. Digits below the minor unit are refused, zeros too: JPY is
 // written "1500" and THB "1500.00", so that a wrong notion of a currency shows.
 func parseAmount(text, currency string) (int64, bool) {
-	if len(currency) != 3 || strings.ToUpper(currency) != currency {
+	if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return 0, false
 	}
 	whole, places, dotted := strings.Cut(text, ".")
