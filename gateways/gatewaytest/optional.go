@@ -51,8 +51,9 @@ type Field string
 
 // The fields.
 const (
-	FieldAmount    Field = "amount"
+	FieldAmount    Field = "amount" // also what was captured
 	FieldCurrency  Field = "currency"
 	FieldReference Field = "reference"
 	FieldID        Field = "id"
+	FieldAccount   Field = "account" // the provider's name of the merchant account, where its answers carry one
 )

@@ -26,9 +26,9 @@ func nextAction(a *stripego.PaymentIntentNextAction) *gateways.NextAction {
 	case a.DisplayBankTransferInstructions != nil:
 		return transfer(a.DisplayBankTransferInstructions)
 	case a.PromptPayDisplayQRCode != nil:
-		return link("qr", a.PromptPayDisplayQRCode.HostedInstructionsURL, 0)
+		return qr(a.PromptPayDisplayQRCode.HostedInstructionsURL, a.PromptPayDisplayQRCode.Data)
 	case a.PayNowDisplayQRCode != nil:
-		return link("qr", a.PayNowDisplayQRCode.HostedInstructionsURL, 0)
+		return qr(a.PayNowDisplayQRCode.HostedInstructionsURL, a.PayNowDisplayQRCode.Data)
 	case a.AlipayHandleRedirect != nil:
 		return link("redirect", a.AlipayHandleRedirect.URL, 0)
 	}
@@ -44,6 +44,21 @@ func link(kind, raw string, due int64) *gateways.NextAction {
 	a := &gateways.NextAction{Type: kind, URL: address}
 	if due > 0 {
 		a.Due = time.Unix(due, 0).UTC().Format(time.RFC3339)
+	}
+	return a
+}
+
+// qrShape is what the QR codes of payment schemes hold: printable ASCII.
+var qrShape = regexp.MustCompile(`^[ -~]{1,1000}$`)
+
+// qr is the page with the code and, for a shop that draws it itself, its text.
+func qr(page, text string) *gateways.NextAction {
+	a := &gateways.NextAction{Type: "qr", URL: webAddress(page)}
+	if qrShape.MatchString(text) {
+		a.QR = text
+	}
+	if a.URL == "" && a.QR == "" {
+		return nil
 	}
 	return a
 }

@@ -85,3 +85,18 @@ func TestATransferShowsItsAccount(t *testing.T) {
 	}
 	require.Nil(t, nextAction(&stripego.PaymentIntentNextAction{DisplayBankTransferInstructions: &instructions{}}))
 }
+
+func TestAQRCodeIsAPageOrAText(t *testing.T) {
+	t.Parallel()
+	code := func(page, text string) *gateways.NextAction {
+		return nextAction(&stripego.PaymentIntentNextAction{PromptPayDisplayQRCode: &stripego.PaymentIntentNextActionPromptPayDisplayQRCode{
+			HostedInstructionsURL: page, Data: text,
+		}})
+	}
+	require.Equal(t, &gateways.NextAction{Type: "qr", URL: "https://pay.example/q", QR: "000201"}, code("https://pay.example/q", "000201"))
+	require.Equal(t, &gateways.NextAction{Type: "qr", URL: "https://pay.example/q"}, code("https://pay.example/q", "a\nb"))
+	require.Equal(t, &gateways.NextAction{Type: "qr", QR: "000201"}, code("javascript:alert(1)", "000201"))
+	require.Nil(t, code("", ""))
+	payNow := nextAction(&stripego.PaymentIntentNextAction{PayNowDisplayQRCode: &stripego.PaymentIntentNextActionPayNowDisplayQRCode{Data: "000201"}})
+	require.Equal(t, &gateways.NextAction{Type: "qr", QR: "000201"}, payNow)
+}
