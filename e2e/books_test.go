@@ -36,15 +36,15 @@ func (w *world) moneyAgrees() {
 	type money struct{ captured, refunded int64 }
 	theirs, ours := map[string]money{}, map[string]money{}
 	perReference := map[string]int{}
-	for _, c := range w.sandbox.Stripe().Charges(stripesim.Filter{CapturedOnly: true}) {
-		m := theirs[c.Intent]
-		theirs[c.Intent] = money{m.captured + c.Captured, m.refunded + c.Refunded}
-		perReference[c.MerchantReference]++
+	for _, c := range w.sandbox.Taken("") {
+		m := theirs[c.Gateway+" "+c.PaymentID]
+		theirs[c.Gateway+" "+c.PaymentID] = money{m.captured + c.Captured, m.refunded + c.Refunded}
+		perReference[c.Gateway+" "+c.Reference]++
 	}
 	for ref, n := range perReference {
 		assert.Equal(t, 1, n, "I1: one capture per attempt, reference %s", ref)
 	}
-	rows, err := w.owner.Query(context.Background(), "SELECT provider_payment_id, captured_minor, refunded_minor FROM payments WHERE captured_minor > 0")
+	rows, err := w.owner.Query(context.Background(), "SELECT gateway || ' ' || provider_payment_id, captured_minor, refunded_minor FROM payments WHERE captured_minor > 0")
 	require.NoError(t, err)
 	for rows.Next() {
 		var id string

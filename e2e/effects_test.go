@@ -74,15 +74,22 @@ func parkedUnit(issued int) end {
 // trial is one order with its fault.
 type trial struct {
 	name   string // of order, token and return URL: letters, digits and underscores
+	psp    *psp   // nil = Stripe
 	issuer string
-	card   string
+	card   string // nothing = one that pays
 	fault  faults.Fault
 	want   end
 }
 
 // onPrepare, onConfirm and so on aim a fault at one order.
-func (x *trial) onPrepare() { x.aim(faults.Stripe, "POST", "/v1/payment_intents", "__"+x.name+"&") }
-func (x *trial) onConfirm() { x.aim(faults.Stripe, "POST", "/confirm", "%2F"+x.name+"%2F") }
+func (x *trial) onPrepare() { x.provider().onPrepare(x) }
+func (x *trial) onConfirm() { x.provider().onConfirm(x) }
+func (x *trial) provider() *psp {
+	if x.psp == nil {
+		return &stripe
+	}
+	return x.psp
+}
 func (x *trial) onIssue()   { x.aim(faults.Issuer, "POST", "/issuances", `"`+x.name+`"`) }
 func (x *trial) onDeliver() { x.aim(faults.Receiver, "POST", "", `"`+x.name+`"`) }
 func (x *trial) onIssuerLookup() {
@@ -98,15 +105,7 @@ func (x *trial) aim(target faults.Target, method, suffix, body string) {
 	x.fault.ID = x.name
 }
 
-func (x *trial) payment() map[string]any {
-	card := x.card
-	if card == "" {
-		card = "pm_card_visa"
-	}
-	return map[string]any{"gateway": "stripe", "method": map[string]any{
-		"type": "card", "token": card + "__" + x.name, "return_url": "https://shop.example/" + x.name + "/",
-	}}
-}
+func (x *trial) payment() map[string]any { return x.provider().payment(x.name, x.card) }
 
 // start places a trial's order, arms its fault and presses pay in the background.
 func (w *world) begin(x *trial) <-chan answer {
@@ -114,7 +113,7 @@ func (w *world) begin(x *trial) <-chan answer {
 	if x.issuer == "" {
 		x.issuer = "tickets"
 	}
-	w.place(x.name, grant("g", 1, 500), issued(x.issuer, "t", 1, 100))
+	w.placeIn(x.name, x.provider().currency, grant("g", 1, 500), issued(x.issuer, "t", 1, 100))
 	w.arm(x.fault)
 	return w.later("POST", path(x.name)+"/payments", "pay-"+x.name, x.payment())
 }

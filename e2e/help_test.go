@@ -160,7 +160,7 @@ func (w *world) captured(id string) int {
 	w.t.Helper()
 	n := 0
 	for _, ref := range w.references(id) {
-		n += len(w.sandbox.Stripe().Charges(stripesim.Filter{MerchantReference: ref, CapturedOnly: true}))
+		n += len(w.sandbox.Taken(ref))
 	}
 	return n
 }

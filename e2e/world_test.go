@@ -36,12 +36,19 @@ import (
 	"orderflow/internal/testkit"
 	"orderflow/order"
 	"orderflow/sandbox/issuersim"
+	"orderflow/sandbox/notify"
+	"orderflow/sandbox/omisesim"
 	"orderflow/sandbox/server"
+	"orderflow/sandbox/twoctwopsim"
 )
 
 const (
 	apiKey   = "shop-key-for-tests-0123456789"
 	otherKey = "other-key-for-tests-0123456789"
+
+	stripeWebhook  = "whsec_stripe_e2e"
+	omiseWebhook   = "b21pc2Utd2ViaG9vay1zZWNyZXQtZm9yLXRlc3RzISE="
+	merchantSecret = "merchant-secret-for-tests-0123456789"
 )
 
 // programs builds worker and starter once per test process.
@@ -149,7 +156,16 @@ func (w *world) stopSchedules() {
 
 func (w *world) openSandbox() {
 	whsec := "whsec_" + random(32)
-	sb, err := server.New(server.Config{StripeKeys: []secret.Value{secret.New("sk_test_e2e"), secret.New("sk_test_e2e+rotated")}, IssuerToken: secret.New("issuer-token-e2e"), WebhookSecret: secret.New(whsec)})
+	sb, err := server.New(server.Config{
+		StripeKeys:    []secret.Value{secret.New("sk_test_e2e"), secret.New("sk_test_e2e+rotated")},
+		StripeWebhook: secret.New(stripeWebhook),
+		OmiseKeys:     []omisesim.KeyPair{{Secret: secret.New("skey_test_e2e"), Public: "pkey_test_e2e"}},
+		OmiseWebhook:  secret.New(omiseWebhook),
+		Merchants:     []twoctwopsim.Merchant{{ID: "E2E01", Secret: secret.New(merchantSecret)}},
+		TossKeys:      []secret.Value{secret.New("test_sk_e2e")},
+		Webhooks:      notify.Config{Scale: 0.0001},
+		IssuerToken:   secret.New("issuer-token-e2e"), WebhookSecret: secret.New(whsec),
+	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, sb.Start("127.0.0.1:0"))
 	w.t.Cleanup(func() { _ = sb.Close() })
@@ -176,7 +192,12 @@ func (w *world) environment() map[string]string {
 			issuer("labels", issuersim.Lookup, `,"lookup":true,"revoke":true`),
 			issuer("vouchers", issuersim.Opaque, ""),
 		}, ",") + "]",
-		"STRIPE_SECRET_KEY": "sk_test_e2e", "STRIPE_API_BASE": w.sandbox.StripeURL(), "STRIPE_TIMEOUT": "2s",
+		"STRIPE_SECRET_KEY": "sk_test_e2e", "STRIPE_API_BASE": w.sandbox.StripeURL(), "STRIPE_TIMEOUT": "2s", "STRIPE_WEBHOOK_SECRET": stripeWebhook,
+		"OMISE_SECRET_KEY": "skey_test_e2e", "OMISE_PUBLIC_KEY": "pkey_test_e2e", "OMISE_API_BASE": w.sandbox.OmiseURL(), "OMISE_TIMEOUT": "2s",
+		"OMISE_WEBHOOK_SECRET": omiseWebhook,
+		"TWOCTWOP_SECRET_KEY":  merchantSecret, "TWOCTWOP_PUBLIC_KEY": "E2E01", "TWOCTWOP_ENVIRONMENT": "test",
+		"TWOCTWOP_API_BASE": w.sandbox.TwoCTwoPURL(), "TWOCTWOP_TIMEOUT": "2s",
+		"TOSS_SECRET_KEY": "test_sk_e2e", "TOSS_API_BASE": w.sandbox.TossURL(), "TOSS_TIMEOUT": "2s",
 		"ORDERFLOW_BOOTSTRAP_API_KEY": "shop:checkout+operate:" + apiKey,
 		"ORDERFLOW_LISTEN":            freeAddr(w.t), "ORDERFLOW_OPS_LISTEN": freeAddr(w.t),
 		"ORDERFLOW_EVENT_ALLOW_HTTP": "true", "ORDERFLOW_EVENT_ALLOW_LOOPBACK": "true", "ORDERFLOW_EVENT_TIMEOUT": "2s",
@@ -393,6 +414,21 @@ func (w *world) place(id string, lines ...line) {
 	w.t.Helper()
 	a := w.call("POST", "/v1/orders", "place-"+url.QueryEscape(id), orderBody(id, "JPY", lines...))
 	require.Equal(w.t, http.StatusCreated, a.Status, "%s", a.Raw)
+}
+
+// placeIn is place in another currency.
+func (w *world) placeIn(id, currency string, lines ...line) {
+	w.t.Helper()
+	a := w.call("POST", "/v1/orders", "place-"+url.QueryEscape(id), orderBody(id, currency, lines...))
+	require.Equal(w.t, http.StatusCreated, a.Status, "%s", a.Raw)
+}
+
+// webhooks leads the providers' webhooks to this world's starter. Without it none is sent.
+func (w *world) webhooks() {
+	w.t.Helper()
+	for _, gateway := range []string{"stripe", "omise", "twoctwop", "toss"} {
+		require.NoError(w.t, w.sandbox.Webhooks().SetTarget(gateway, w.base+"/webhooks/"+gateway+"/default"))
+	}
 }
 
 func orderBody(id, currency string, lines ...line) map[string]any {
