@@ -172,6 +172,70 @@ func cancelCloses(t *testing.T, h Harness) {
 	b.paid(t, captured, o)
 }
 
+// cancelLost: a cancel is a write like any other. What became of it is looked up, and the same one again changes nothing.
+func cancelLost(t *testing.T, h Harness) {
+	b := setup(t, h)
+	c, ok := b.gw.(gateways.Canceler)
+	if !ok {
+		t.Skip("the gateway has no cancel")
+	}
+	var a *attempt
+	if b.caps.Prepares {
+		a = b.prepared(t)
+	} else { // only what waits for its buyer can be closed
+		_, a = b.waits(t)
+		_, err := b.confirm(t.Context(), a)
+		require.NoError(t, err)
+	}
+	if a.id == "" {
+		t.Skip("nothing has an id before it is paid")
+	}
+	planned, err := c.PlanCancel(a.id)
+	if err != nil {
+		class(t, err, fault.Invalid)
+		t.Skip("the provider cannot close this one")
+	}
+	a.planned[gateways.Cancel] = planned.Request
+	for _, kind := range []FaultKind{CutBefore, LoseAnswer} {
+		b.Arm(t, Fault{Kind: kind, On: gateways.Cancel})
+		_, err = b.gw.Send(t.Context(), gateways.Cancel, a.operation(gateways.Cancel))
+		class(t, err, fault.Unknown)
+		o, err := b.lookup(t.Context(), a)
+		require.NoError(t, err)
+		require.Equal(t, kind == LoseAnswer, o.Final, "after %s", kind)
+	}
+	if b.repeatable(gateways.Cancel, a) {
+		o, err := b.gw.Send(t.Context(), gateways.Cancel, a.operation(gateways.Cancel))
+		o, err = b.hinted(t.Context(), a, o, err)
+		require.NoError(t, err)
+		require.True(t, o.Final)
+	}
+	b.charged(t, a, 0)
+}
+
+// refundsSeen: what the provider gave back stands beside what it took, never instead of it.
+func refundsSeen(t *testing.T, h Harness) {
+	b := setup(t, h)
+	elsewhere, ok := b.Provider.(Refunding)
+	if !ok {
+		t.Skip("the harness refunds nothing")
+	}
+	a := b.prepared(t)
+	_, err := b.confirm(t.Context(), a)
+	require.NoError(t, err)
+	total := a.payment.Amount.Minor
+	part := total / 2
+	for _, refund := range []struct{ give, given int64 }{{part, part}, {total - part, total}} {
+		elsewhere.Refund(t, a.id, a.payment.MerchantReference, refund.give)
+		o, err := b.lookup(t.Context(), a)
+		require.NoError(t, err)
+		require.Equal(t, refund.given, o.RefundedMinor)
+		require.Equal(t, total, o.CapturedMinor)
+		require.Equal(t, total, o.AmountMinor)
+		require.False(t, o.Final, "final means that nothing was captured")
+	}
+}
+
 func absentIsNotFound(t *testing.T, h Harness) {
 	b := setup(t, h)
 	o, err := b.gw.Lookup(t.Context(), gateways.Query{

@@ -16,6 +16,12 @@ type Buying interface {
 	Act(t *testing.T, providerPaymentID, reference string, pay bool)
 }
 
+// Refunding is an optional part of a Provider: money given back by somebody else, at the provider's dashboard.
+type Refunding interface {
+	// Refund gives back minor units of a captured payment.
+	Refund(t *testing.T, providerPaymentID, reference string, minor int64)
+}
+
 // Notifying is an optional part of a Provider: its webhooks.
 type Notifying interface {
 	// NoticeBody is what the provider says by webhook about a captured payment, as JSON and before it is signed.

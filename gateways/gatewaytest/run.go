@@ -28,6 +28,8 @@ func Run(t *testing.T, h Harness) {
 		{"ConfirmCapturesWhatWasPlanned", confirmCaptures},
 		{"DeclineIsAnObservationAndCapturesNothing", declineIsObserved},
 		{"CancelClosesForGood", cancelCloses},
+		{"CancelWhoseAnswerIsLostIsFound", cancelLost},
+		{"RefundsMadeElsewhereAreSeen", refundsSeen},
 		{"AbsentPaymentIsNotFoundAndNotAFailure", absentIsNotFound},
 
 		{"SameConfirmTwiceIsOneCharge", sameTwice},

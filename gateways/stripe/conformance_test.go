@@ -111,6 +111,19 @@ func (s *simulated) Act(t *testing.T, id, _ string, pay bool) {
 	require.True(t, s.sim.Challenge(id, pay), "the buyer is waited for")
 }
 
+func (s *simulated) Refund(t *testing.T, id, _ string, minor int64) {
+	t.Helper()
+	body := strings.NewReader("payment_intent=" + id + "&amount=" + strconv.FormatInt(minor, 10))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/v1/refunds", body)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+simKey)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err)
+	_ = res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+}
+
 func (s *simulated) NoticeBody(t *testing.T, id, _ string) []byte {
 	t.Helper()
 	return s.notice(t, "payment_intent.succeeded", id).Body
