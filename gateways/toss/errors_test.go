@@ -138,3 +138,12 @@ func TestTooManyRequestsNeedsAWellFormedErrorOnAWrite(t *testing.T) {
 	require.Equal(t, fault.PaymentUnknown, g.refused(gateways.Confirm, answer{status: 429, header: http.Header{}, body: []byte("<html>")}).Code)
 	require.Equal(t, fault.PaymentAlready, g.refused(gateways.Confirm, errorAnswer(429, "ALREADY_PROCESSED_PAYMENT")).Code, "a code beats the status")
 }
+
+func TestTraceIDsAreKeptOnlyWhenTheyLookLikeOnes(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		"abc123": "abc123", "abc, def": "abc,def", "": "", "a\nb": "", "<b>": "", strings.Repeat("x", 201): "", "카드": "",
+	} {
+		require.Equal(t, want, traceID(http.Header{"X-Tosspayments-Trace-Id": {raw}}), "%q", raw)
+	}
+}

@@ -61,7 +61,7 @@ func TestPlanRefusesWhatTossWouldOrABuyerChanged(t *testing.T) {
 		"LongReference":   {func(p *gateways.Payment) { p.Method.Reference = strings.Repeat("x", 65) }, "6 to 64"},
 		"OddReference":    {func(p *gateways.Payment) { p.Method.Reference = "order 1" }, "6 to 64"},
 		"Slash":           {func(p *gateways.Payment) { p.Method.Reference = "order/1" }, "6 to 64"},
-		"NoAmount":        {func(p *gateways.Payment) { p.Method.Amount = "" }, "success URL"},
+		"NoAmount":        {func(p *gateways.Payment) { p.Method.Amount = "" }, "is missing"},
 		"AmountChanged":   {func(p *gateways.Payment) { p.Method.Amount = "100" }, "another price"},
 		"AmountNear":      {func(p *gateways.Payment) { p.Method.Amount = "12345.01" }, "decimal"},
 		"AmountGrouped":   {func(p *gateways.Payment) { p.Method.Amount = "12,345" }, "decimal"},

@@ -1,6 +1,7 @@
 package toss
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
@@ -194,7 +195,9 @@ func TestSixteenDaysLaterTheLookupStillTells(t *testing.T) {
 	require.Equal(t, fault.PaymentUnknown, code(t, err))
 	require.Zero(t, fault.As(err).Provider.HTTPStatus, "no answer at all")
 	y.clock.forward(16 * 24 * time.Hour)
-	require.Less(t, y.gw.Capabilities().RepeatSafe(gateways.Confirm, "card"), 15*24*time.Hour, "the caller does not repeat")
+	for _, kind := range []gateways.Kind{gateways.Confirm, gateways.Cancel} {
+		require.Less(t, y.gw.Capabilities().RepeatSafeFor[kind], 15*24*time.Hour, "the caller does not repeat")
+	}
 	require.LessOrEqual(t, y.gw.Capabilities().RepeatSafe(gateways.Confirm, "card"), 10*time.Minute)
 	o := y.look(t)
 	require.Equal(t, gateways.Succeeded, o.Outcome)
@@ -260,6 +263,54 @@ func TestAReplayedDeclineOfAPaidPaymentIsUnknown(t *testing.T) {
 	require.Equal(t, fault.PaymentUnknown, code(t, err))
 	require.Equal(t, gateways.Succeeded, y.look(t).Outcome)
 	require.Equal(t, 1, y.captured(t))
+}
+
+// The read after a decline shares the write's time: a caller that counts on SendTimeout is not kept for two.
+func TestOneSendHasOneBound(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
+	y := begin(t, "pay_declined", "order-1", won(12345))
+	y.Arm(t, gatewaytest.Fault{Kind: gatewaytest.Slow, On: gateways.Confirm, Delay: 3 * timeout / 4})
+	y.Arm(t, gatewaytest.Fault{Kind: gatewaytest.Hang, On: gatewaytest.Lookup})
+	gw := y.Open(t, func(s *gateways.Settings) { s.Timeout = timeout })
+	require.Equal(t, timeout, gw.Capabilities().SendTimeout)
+	started := time.Now()
+	_, err := gw.Send(t.Context(), gateways.Confirm, y.op)
+	require.Equal(t, fault.PaymentUnknown, code(t, err))
+	require.Less(t, time.Since(started), 3*timeout/2)
+}
+
+func TestOnlyAWholeSuccessAnswerIsAPayment(t *testing.T) {
+	t.Parallel()
+	y := begin(t, "pay_ok", "order-1", won(12345))
+	_, err := y.confirm(t)
+	require.NoError(t, err)
+	raw := y.Raw(t, y.p.Method.Token)
+	for _, status := range []int{100, 302, 400, 404, 409, 500} {
+		_, ok := decodePayment(answer{status: status, body: raw})
+		require.False(t, ok, "a payment in an answer of status %d", status)
+	}
+	// Too long, and cut at the limit it would still parse.
+	long := append(raw, bytes.Repeat([]byte(" "), maxAnswer)...)
+	y.Arm(t, gatewaytest.Fault{Kind: gatewaytest.Answer, On: gatewaytest.Lookup, Status: http.StatusOK, Body: long})
+	_, err = y.gw.Lookup(t.Context(), gateways.Query{ProviderPaymentID: y.p.Method.Token})
+	require.Equal(t, fault.GatewayReadFailed, code(t, err))
+	require.Equal(t, http.StatusOK, fault.As(err).Provider.HTTPStatus)
+}
+
+func TestALookupNeverAsksForAnotherPaymentThanNamed(t *testing.T) {
+	t.Parallel()
+	y := begin(t, "pay_ok", "order-1", won(12345))
+	for _, q := range []gateways.Query{
+		{},
+		{ProviderPaymentID: "../x", MerchantReference: "order-1"},
+		{ProviderPaymentID: "orders/order-1"},
+		{MerchantReference: "a/b/c/d"},
+		{MerchantReference: "short"},
+	} {
+		_, err := y.gw.Lookup(t.Context(), q)
+		require.Equal(t, fault.InternalError, code(t, err), "%+v", q)
+	}
 }
 
 func TestAWrongKeyIsMisconfiguredOnEveryCall(t *testing.T) {
