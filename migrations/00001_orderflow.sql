@@ -400,6 +400,7 @@ CREATE TABLE webhook_receipts (
 );
 CREATE INDEX receipts_open ON webhook_receipts (next_try_at) WHERE processed_at IS NULL;
 CREATE INDEX receipts_by_age ON webhook_receipts (processed_at) WHERE processed_at IS NOT NULL;
+CREATE INDEX receipts_hints_by_age ON webhook_receipts (processed_at) WHERE proof = 'none' AND result IN ('ignored', 'unmatched', 'wrong_environment');
 
 -- Attempts somebody wants looked at, one row each however many have said so. The row goes when the order's run was told, unless it
 -- was asked for again meanwhile. It has no foreign key: that would wait for whoever works on the attempt, and attempts stay.

@@ -254,18 +254,24 @@ func orphanSubject(r sqlcgen.ReceiptsTakeRow) string {
 	return "reference " + r.MerchantReference
 }
 
-// ReceiptsPrune forgets processed receipts older than maxAge. A replay of one is stored and looked at as a new one: what it told is in
+// ReceiptsPrune forgets processed receipts older than maxAge, and those that nothing proves and that met no attempt after a day. A replay of one is stored and looked at as a new one: what it told is in
 // the attempt's state, so it has no second effect (S13).
 func (s *Store) ReceiptsPrune(ctx context.Context, maxAge time.Duration) (int64, error) {
 	const step = 10_000 // rows in one statement, which has ten seconds
 	var all int64
-	for {
-		n, err := s.q().ReceiptsPrune(ctx, maxAge, step)
-		all += n
-		if err != nil || n < step {
-			return all, translate("prune webhooks", err)
+	for _, prune := range []func() (int64, error){
+		func() (int64, error) { return s.q().ReceiptsPrune(ctx, maxAge, step) },
+		func() (int64, error) { return s.q().HintsPrune(ctx, min(maxAge, 24*time.Hour), step) },
+	} {
+		for n := int64(step); n == step; {
+			var err error
+			if n, err = prune(); err != nil {
+				return all, translate("prune webhooks", err)
+			}
+			all += n
 		}
 	}
+	return all, nil
 }
 
 // Look is an attempt whose order's run is to be told to look.
@@ -312,7 +318,7 @@ func (s *Store) LookTold(ctx context.Context, l Look) error {
 	return translate("end wanted look", s.lazy().LookTold(ctx, string(l.Attempt), l.Seq))
 }
 
-// LooksWaiting counts the looks that wait for their turn.
+// LooksWaiting counts the looks that wait for their turn, up to ten thousand.
 func (s *Store) LooksWaiting(ctx context.Context) (int64, error) {
 	n, err := s.q().LooksWaiting(ctx)
 	return n, translate("count wanted looks", err)

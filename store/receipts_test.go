@@ -210,6 +210,42 @@ func TestWaitsGrowToAMinute(t *testing.T) {
 	require.Equal(t, time.Minute, last)
 }
 
+func TestPruning(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.unknown("O-1")
+	nobody := sqlcgen.PaymentAttempt{ProviderPaymentID: "pi_nobody"}
+	for id, r := range map[string]Receipt{
+		"proven": receipt("proven", a, order.Succeeded), "hint": receipt("hint", nobody, order.Succeeded), "waits": receipt("waits", nobody, ""),
+		"known hint": receipt("known hint", a, order.Succeeded),
+	} {
+		if id == "hint" || id == "known hint" {
+			r.Proof = "none"
+		}
+		_, err := e.s.ReceiptKeep(e.ctx(), r)
+		require.NoError(t, err)
+	}
+	age := func(d string) {
+		e.exec("UPDATE webhook_receipts SET processed_at = now() - $1::text::interval, result = CASE event_id WHEN 'hint' THEN 'unmatched' ELSE 'look' END WHERE event_id <> 'waits'", d)
+	}
+	left := func() string {
+		return e.text("SELECT coalesce(string_agg(event_id, ', ' ORDER BY event_id), '') FROM webhook_receipts")
+	}
+	age("23 hours")
+	prune := func() {
+		_, err := e.s.ReceiptsPrune(e.ctx(), 30*24*time.Hour)
+		require.NoError(t, err)
+	}
+	prune()
+	require.Equal(t, "hint, known hint, proven, waits", left())
+	age("25 hours")
+	prune()
+	require.Equal(t, "known hint, proven, waits", left())
+	age("31 days")
+	prune()
+	require.Equal(t, "waits", left(), "what is not processed is not forgotten")
+}
+
 // PC-14: webhooks and confirms at once, in every order.
 func TestWebhooksAndReflectionsDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ const (
 	ProblemEncoded          = typeEncoded
 	ProblemWebhookUnproven  = typeUnproven
 	ProblemWebhookMalformed = typeNotNotice
+	ProblemWebhookLimited   = typeHintLimit
 )
 
 // WriteProblem answers with a problem of one of the names above. An empty detail is the type's own; after, where not 0, says when to

@@ -51,6 +51,7 @@ const (
 	typeEncoded       = "body-encoded"
 	typeUnproven      = "webhook-unproven"
 	typeNotNotice     = "webhook-malformed"
+	typeHintLimit     = "webhook-limited"
 	typeUnavailable   = "unavailable"
 	typeInternal      = "internal"
 )
@@ -85,6 +86,7 @@ var problemTypes = []ProblemType{
 	{typeEncoded, 415, "Body encoded", "Send the body without a content encoding: it is proven byte by byte."},
 	{typeUnproven, 401, "Webhook unproven", "Nothing proves that the webhook comes from the provider now; nothing was stored."},
 	{typeNotNotice, 400, "Webhook malformed", "The webhook does not have the provider's form; nothing was stored."},
+	{typeHintLimit, 429, "Webhook limited", "Too many webhooks that nothing proves, about payments that nobody knows; nothing was stored. Send it again after Retry-After."},
 	{typeUnavailable, 503, "Unavailable", "A part we depend on does not answer. Try again after Retry-After with the same key."},
 	{typeInternal, 500, "Internal error", "A bug of ours. Trying again with the same key is safe."},
 }

@@ -16,6 +16,7 @@ import (
 	"orderflow/order"
 	"orderflow/starter/api"
 	"orderflow/store"
+	"orderflow/store/sqlcgen"
 )
 
 // MaxBody is how many bytes a webhook may have.
@@ -38,6 +39,7 @@ var (
 	refusedUnknown = refused{result: "unknown_account", problem: api.ProblemNotFound}
 	refusedStore   = refused{result: "unavailable", problem: api.ProblemUnavailable}
 	refusedSecret  = refused{result: "wrong_secret", problem: api.ProblemWebhookUnproven, reason: "the payment's secret is another one"}
+	refusedHint    = refused{result: "limited", problem: api.ProblemWebhookLimited, reason: "too many notices that nothing proves, about payments nobody knows"}
 	refusedNoID    = refused{result: "malformed", problem: api.ProblemWebhookMalformed, reason: "the event has no id"}
 )
 
@@ -69,14 +71,10 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), storeWithin)
 	defer cancel()
 	receipt := receiptOf(t.account, n)
-	if n.Proof == gateways.ProofSecret && !receipt.WrongEnvironment {
-		proof, err := h.compare(ctx, t.account, n)
-		switch {
-		case fault.IsCode(err, fault.WebhookUnproven):
-			h.refuse(w, r, t, refusedSecret)
-			return
-		case err != nil:
-			h.refuse(w, r, t, refusedStore)
+	if receipt.Proof == string(gateways.ProofNone) {
+		proof, bad := h.weigh(ctx, t.account, n, receipt)
+		if bad != nil {
+			h.refuse(w, r, t, *bad)
 			return
 		}
 		receipt.Proof = string(proof)
@@ -164,22 +162,44 @@ func (h *Webhooks) refuse(w http.ResponseWriter, r *http.Request, t target, why 
 	h.d.Metrics.received(gateway, why.result)
 	h.d.Log.InfoContext(r.Context(), "webhook refused", "gateway", gateway, "account", t.account.Name, "result", why.result, "reason", why.reason)
 	after := time.Duration(0)
-	if why.problem == api.ProblemUnavailable {
+	if why.problem == api.ProblemUnavailable || why.problem == api.ProblemWebhookLimited {
 		after = time.Second
 	}
 	api.WriteProblem(w, why.problem, why.detail, after)
 }
 
+// hints bound how many notices are kept that nothing proves and that are about no payment of ours: anybody can send them.
+const (
+	hintBurst    = 100
+	hintsPerLook = 2 // times the lookup rate
+)
+
+// weigh looks at what is not signed: a payment's own secret proves it, and what nothing proves is kept as a hint, within a rate where it
+// is about nothing we know.
+func (h *Webhooks) weigh(ctx context.Context, account order.Account, n gateways.Notice, r store.Receipt) (gateways.Proof, *refused) {
+	if !r.WrongEnvironment {
+		a, err := h.d.Store.AttemptByProvider(ctx, account, n.ProviderPaymentID, n.MerchantReference)
+		switch {
+		case err == nil:
+			return h.compare(ctx, a, n)
+		case !fault.IsCode(err, fault.NotFound):
+			return "", &refusedStore
+		}
+	}
+	ok, err := h.d.Store.TakeLookup(ctx, "hint/"+account.Gateway+"/"+account.Name+"/"+account.Environment, hintBurst, hintsPerLook*h.d.LookupsPerSecond)
+	switch {
+	case err != nil:
+		return "", &refusedStore
+	case !ok:
+		return "", &refusedHint
+	}
+	return gateways.ProofNone, nil
+}
+
 // compare proves a notice by the per-payment secret that its attempt holds. Where we hold none nothing is proven, whatever the notice
 // carries: two missing secrets are not equal.
-func (h *Webhooks) compare(ctx context.Context, account order.Account, n gateways.Notice) (gateways.Proof, error) {
-	a, err := h.d.Store.AttemptByProvider(ctx, account, n.ProviderPaymentID, n.MerchantReference)
-	switch {
-	case fault.IsCode(err, fault.NotFound):
-		return gateways.ProofNone, nil
-	case err != nil:
-		return "", err
-	case len(a.SealedPrivate) == 0:
+func (h *Webhooks) compare(ctx context.Context, a sqlcgen.PaymentAttempt, n gateways.Notice) (gateways.Proof, *refused) {
+	if n.Proof != gateways.ProofSecret || len(a.SealedPrivate) == 0 {
 		return gateways.ProofNone, nil
 	}
 	known, err := h.d.Box.Open(a.SealedPrivate, order.AttemptPlace(order.AttemptID(a.AttemptID)))
@@ -192,7 +212,7 @@ func (h *Webhooks) compare(ctx context.Context, account order.Account, n gateway
 	}
 	ours, theirs := sha256.Sum256(known), sha256.Sum256([]byte(n.Secret.Reveal())) // digests of one length, so that time tells nothing
 	if subtle.ConstantTimeCompare(ours[:], theirs[:]) != 1 {
-		return "", fault.New(fault.WebhookUnproven, "compare secret")
+		return "", &refusedSecret
 	}
 	return gateways.ProofSecret, nil
 }

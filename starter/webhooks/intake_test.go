@@ -189,6 +189,30 @@ func TestOddNoticesAreKept(t *testing.T) {
 	require.Equal(t, 3, b.count("SELECT count(*) FROM webhook_receipts WHERE event_id ~ '^[!-~]{1,255}$' AND provider_payment_id ~ '^[!-~]{0,255}$' AND event_type ~ '^[!-~]{0,100}$'"))
 }
 
+// Anybody can send what nothing proves; it must not fill the database, nor stand in the way of what is known or proven.
+func TestHintsAboutNobodysPaymentsAreLimited(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ *bundle, d *webhooks.Deps) { d.LookupsPerSecond = 1 })
+	a := b.becomes(b.attempt(), order.Unknown)
+	limited := 0
+	for i := range 200 {
+		switch s := b.post(event{ID: strconv.Itoa(i), Payment: "p_" + strconv.Itoa(i), Proof: gateways.ProofNone}); s {
+		case http.StatusTooManyRequests:
+			limited++
+		default:
+			require.Equal(t, 200, s)
+		}
+	}
+	require.Positive(t, limited)
+	require.Equal(t, 200-limited, b.count("SELECT count(*) FROM webhook_receipts"))
+	hint := about(a, "evt_hint", gateways.Succeeded)
+	hint.Proof = gateways.ProofNone
+	for range 20 {
+		require.Equal(t, 200, b.post(hint), "about a payment of ours")
+	}
+	require.Equal(t, 200, b.post(event{ID: "evt_signed", Payment: "p_9999"}), "proven")
+}
+
 func TestSlowBodyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *bundle, d *webhooks.Deps) { d.ReadTimeout = 200 * time.Millisecond })

@@ -18,7 +18,7 @@ const gap = 20 * time.Millisecond
 func (h *Webhooks) Run(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { h.loop(ctx, h.received, h.process) })
-	t := teller{Webhooks: h, limited: map[string]time.Time{}}
+	t := &teller{Webhooks: h, limited: map[string]time.Time{}}
 	both.Go(func() { h.loop(ctx, h.wanted, t.round) })
 	both.Wait()
 }

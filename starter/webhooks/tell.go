@@ -25,17 +25,19 @@ const (
 type teller struct {
 	*Webhooks
 	limited map[string]time.Time // accounts whose rate is spent, and until when nobody needs to ask
+	counted time.Time
 }
 
+// countEvery is how often the waiting looks are counted, for the gauge.
+const countEvery = 5 * time.Second
+
 // round tells what the rates allow. What they do not allow waits in the database for a later round of any process.
-func (t teller) round(ctx context.Context) (more bool) {
-	waiting, err := t.d.Store.LooksWaiting(ctx)
-	if err != nil {
-		return false
-	}
-	t.d.Metrics.waiting(waiting)
-	if waiting == 0 {
-		return false
+func (t *teller) round(ctx context.Context) (more bool) {
+	if now := t.d.Now(); now.Sub(t.counted) >= countEvery && t.d.Metrics != nil {
+		t.counted = now
+		if waiting, err := t.d.Store.LooksWaiting(ctx); err == nil {
+			t.d.Metrics.waiting(waiting)
+		}
 	}
 	for _, a := range t.accounts {
 		more = t.account(ctx, a) || more
@@ -59,7 +61,7 @@ const (
 )
 
 // account tells one account's next looks. True means that there may be more to tell at once.
-func (t teller) account(ctx context.Context, a order.Account) bool {
+func (t *teller) account(ctx context.Context, a order.Account) bool {
 	bucket := bucketOf(a)
 	if t.d.Now().Before(t.limited[bucket]) {
 		return false
@@ -100,7 +102,7 @@ func (t teller) account(ctx context.Context, a order.Account) bool {
 }
 
 // tell asks one order's run to look. The row goes last: a process that dies before is one look too many, never one too few.
-func (t teller) tell(ctx context.Context, l store.Look, bucket string) told {
+func (t *teller) tell(ctx context.Context, l store.Look, bucket string) told {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
 	if l.Known {
@@ -130,7 +132,7 @@ func (t teller) tell(ctx context.Context, l store.Look, bucket string) told {
 	return toldRun
 }
 
-func (t teller) forget(ctx context.Context, l store.Look) {
+func (t *teller) forget(ctx context.Context, l store.Look) {
 	if err := t.d.Store.LookTold(ctx, l); err != nil {
 		t.d.Log.InfoContext(ctx, "a look that is over comes again", "error", err)
 	}

@@ -48,6 +48,13 @@ WHERE w.receipt_id = d.id AND w.processed_at IS NULL;
 DELETE FROM webhook_receipts WHERE receipt_id IN (
     SELECT w.receipt_id FROM webhook_receipts w WHERE w.processed_at < now() - sqlc.arg(max_age)::interval LIMIT sqlc.arg(max_rows));
 
+-- name: HintsPrune :execrows
+-- What anybody could have sent, and what met no payment of ours, goes sooner.
+DELETE FROM webhook_receipts WHERE receipt_id IN (
+    SELECT w.receipt_id FROM webhook_receipts w
+    WHERE w.processed_at < now() - sqlc.arg(max_age)::interval AND w.proof = 'none' AND w.result IN ('ignored', 'unmatched', 'wrong_environment')
+    LIMIT sqlc.arg(max_rows));
+
 -- name: LooksWant :exec
 -- Rows are taken in one order, so that two processes never wait for each other. An attempt that a run is sending right now gets a
 -- moment: its own answer mostly makes the look needless.
@@ -80,7 +87,8 @@ WITH gone AS (DELETE FROM looks_wanted d WHERE d.attempt_id = sqlc.arg(attempt_i
 UPDATE looks_wanted l SET next_try_at = now(), waited_for = false WHERE l.attempt_id = sqlc.arg(attempt_id) AND l.asked_seq <> sqlc.arg(asked_seq);
 
 -- name: LooksWaiting :one
-SELECT count(*) FROM looks_wanted;
+-- For a gauge: beyond some number the number does not matter.
+SELECT count(*) FROM (SELECT 1 FROM looks_wanted LIMIT 10000) l;
 
 -- name: AttemptAskOnce :exec
 -- Of a settled attempt nobody asks any more; the row says that it has to be asked once. The run is told at once; the time is when

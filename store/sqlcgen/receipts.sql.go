@@ -120,6 +120,22 @@ func (q *Queries) AttemptByReturnToken(ctx context.Context, returnTokenHash []by
 	return i, err
 }
 
+const hintsPrune = `-- name: HintsPrune :execrows
+DELETE FROM webhook_receipts WHERE receipt_id IN (
+    SELECT w.receipt_id FROM webhook_receipts w
+    WHERE w.processed_at < now() - $1::interval AND w.proof = 'none' AND w.result IN ('ignored', 'unmatched', 'wrong_environment')
+    LIMIT $2)
+`
+
+// What anybody could have sent, and what met no payment of ours, goes sooner.
+func (q *Queries) HintsPrune(ctx context.Context, maxAge time.Duration, maxRows int32) (int64, error) {
+	result, err := q.db.Exec(ctx, hintsPrune, maxAge, maxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const lookTold = `-- name: LookTold :exec
 WITH gone AS (DELETE FROM looks_wanted d WHERE d.attempt_id = $1 AND d.asked_seq = $2)
 UPDATE looks_wanted l SET next_try_at = now(), waited_for = false WHERE l.attempt_id = $1 AND l.asked_seq <> $2
@@ -202,9 +218,10 @@ func (q *Queries) LooksTake(ctx context.Context, arg LooksTakeParams) ([]LooksTa
 }
 
 const looksWaiting = `-- name: LooksWaiting :one
-SELECT count(*) FROM looks_wanted
+SELECT count(*) FROM (SELECT 1 FROM looks_wanted LIMIT 10000) l
 `
 
+// For a gauge: beyond some number the number does not matter.
 func (q *Queries) LooksWaiting(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, looksWaiting)
 	var count int64
