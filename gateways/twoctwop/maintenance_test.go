@@ -259,6 +259,14 @@ func TestMaintenanceAnswersMustBeProven(t *testing.T) {
 	}
 	_, err = say(wrap(p.provider, strings.Replace(document, ">00<", ">42<", 1)))
 	require.True(t, fault.IsCode(err, fault.PaymentInProgress), "%v", err)
+	mu.Lock()
+	status = http.StatusInternalServerError
+	mu.Unlock()
+	_, err = say(wrap(p.provider, document))
+	require.True(t, fault.IsCode(err, fault.PaymentUnknown), "a success under a server error: %v", err)
+	mu.Lock()
+	status = http.StatusOK
+	mu.Unlock()
 	_, err = gw.Maintain(t.Context(), Action{Process: Inquiry, InvoiceNo: "OF1", Amount: baht})
 	require.True(t, fault.IsCode(err, fault.GatewayReadFailed), "a read that answers about a refund proves nothing: %v", err)
 }
