@@ -10,7 +10,6 @@ import (
 	"orderflow/gateways"
 	"orderflow/gateways/gatewaytest"
 	"orderflow/internal/fault"
-	"orderflow/internal/money"
 	"orderflow/internal/secret"
 	"orderflow/sandbox/tosssim"
 )
@@ -154,69 +153,4 @@ func TestACancelWithoutALookIsNotSent(t *testing.T) {
 	_, err = y.gw.PlanCancel("../x")
 	require.Equal(t, fault.PaymentInvalid, code(t, err))
 	require.Zero(t, y.cancels(t))
-}
-
-func (y try) refund(t *testing.T, key string, amount, refundable money.Amount, account *RefundAccount) (gateways.Observation, error) {
-	t.Helper()
-	planned, err := y.gw.PlanRefund(RefundOrder{
-		PaymentID: y.p.Method.Token, Amount: amount, Refundable: refundable, Reason: "broken", Account: account,
-	})
-	require.NoError(t, err)
-	return y.gw.SendRefund(t.Context(), gateways.Operation{Key: key, ProviderPaymentID: y.p.Method.Token, Request: planned.Request})
-}
-
-func TestTwoRefundsOfOneDecisionAreOne(t *testing.T) {
-	t.Parallel()
-	y := begin(t, "pay_ok", "order-1", won(12345))
-	_, err := y.confirm(t)
-	require.NoError(t, err)
-	o, err := y.refund(t, "r1", won(1000), won(12345), nil)
-	require.NoError(t, err)
-	require.EqualValues(t, 1000, o.RefundedMinor)
-	_, err = y.refund(t, "r1", won(1000), won(12345), nil)
-	require.NoError(t, err, "the same key is the same answer")
-	_, err = y.refund(t, "r2", won(1000), won(12345), nil)
-	f := fault.As(err)
-	require.Equal(t, fault.PaymentAlready, f.Code, "another key is stopped by what is left")
-	require.Equal(t, "NOT_MATCHES_REFUNDABLE_AMOUNT", f.Provider.Code)
-	o, err = y.refund(t, "r3", won(11345), won(11345), nil)
-	require.NoError(t, err)
-	require.Equal(t, "PARTIAL_CANCELED", o.Status)
-	require.EqualValues(t, 12345, o.RefundedMinor, "the balance tells, not the status")
-	require.Equal(t, gateways.Succeeded, o.Outcome)
-}
-
-func TestADepositGoesBackToANamedAccount(t *testing.T) {
-	t.Parallel()
-	y := issued(t)
-	require.NoError(t, y.sim.Deposit(y.p.Method.Token))
-	_, err := y.refund(t, "r1", won(12345), won(12345), nil)
-	require.Equal(t, fault.PaymentNeedsReview, code(t, err))
-	o, err := y.refund(t, "r2", won(12345), won(12345), &RefundAccount{Bank: "20", AccountNumber: "1", HolderName: "h"})
-	require.NoError(t, err)
-	require.Equal(t, "CANCELED", o.Status)
-	require.Equal(t, gateways.Succeeded, o.Outcome)
-	require.EqualValues(t, 12345, o.RefundedMinor)
-}
-
-func TestRefundsAreRefusedByForm(t *testing.T) {
-	t.Parallel()
-	g := opened(t, nil)
-	good := RefundOrder{PaymentID: "tgen_1", Amount: won(5), Refundable: won(5), Reason: "x"}
-	for name, change := range map[string]func(*RefundOrder){
-		"Path":      func(r *RefundOrder) { r.PaymentID = ".." },
-		"Zero":      func(r *RefundOrder) { r.Amount = won(0) },
-		"TooMuch":   func(r *RefundOrder) { r.Amount = won(6) },
-		"Currency":  func(r *RefundOrder) { r.Refundable.Currency = "JPY" },
-		"Baht":      func(r *RefundOrder) { r.Amount.Currency, r.Refundable.Currency = "THB", "THB" },
-		"NoReason":  func(r *RefundOrder) { r.Reason = "" },
-		"NoAccount": func(r *RefundOrder) { r.Account = &RefundAccount{Bank: "20"} },
-	} {
-		r := good
-		change(&r)
-		_, err := g.PlanRefund(r)
-		require.Equal(t, fault.PaymentInvalid, code(t, err), name)
-	}
-	_, err := g.SendRefund(t.Context(), gateways.Operation{Key: "k", ProviderPaymentID: "tgen_1", Request: frozenCancel})
-	require.Equal(t, fault.InternalError, code(t, err), "a refund without its guard is not sent")
 }

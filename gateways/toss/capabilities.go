@@ -48,11 +48,14 @@ func (g *Gateway) Capabilities() gateways.Capabilities {
 		RepeatSafeFor: map[gateways.Kind]time.Duration{
 			gateways.Confirm: repeatSafe,
 			gateways.Cancel:  repeatSafe,
+			gateways.Refund:  repeatSafe,
 		},
 		NewKeyAfterError: map[gateways.Kind]bool{gateways.Confirm: true},
 		ConfirmWithin:    confirmWithin,
 		PendingFor:       map[string]time.Duration{methodVirtualAccount: longestDeposit},
 		CanCancel:        true,
+		CanRefund:        true,
+		CanList:          true,
 		SendTimeout:      g.timeout,
 		Methods:          slices.Clone(methods),
 	}

@@ -188,6 +188,12 @@ func (s *simulated) Act(t *testing.T, id, _ string, pay bool) {
 	s.clock.forward(169 * time.Hour)
 }
 
+// Refund gives money back as somebody at the merchant's dashboard would.
+func (s *simulated) Refund(t *testing.T, id, _ string, minor int64) {
+	t.Helper()
+	require.NoError(t, s.sim.Refund(id, minor))
+}
+
 func (s *simulated) NoticeBody(t *testing.T, id, _ string) []byte {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{

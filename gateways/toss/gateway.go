@@ -42,6 +42,8 @@ var (
 	_ gateways.Canceler   = (*Gateway)(nil)
 	_ gateways.Identifier = (*Gateway)(nil)
 	_ gateways.Notifier   = (*Gateway)(nil)
+	_ gateways.Refunder   = (*Gateway)(nil)
+	_ gateways.Lister     = (*Gateway)(nil)
 )
 
 // Open makes the gateway of one account. The environment is read from the secret key, because at Toss the key alone decides

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderflow/gateways"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/sandbox/tosssim"
@@ -25,7 +26,7 @@ func TestTheListingHasEveryRowOnce(t *testing.T) {
 		require.NoError(t, err)
 		want[y.ref] = 1000
 		if i%5 == 0 {
-			_, err = y.refund(t, "r-"+y.ref, won(300), won(1000), nil)
+			_, err = y.refund(t, "r-"+y.ref, won(300), won(1000), gateways.Payout{})
 			require.NoError(t, err)
 			want[y.ref] = 700
 		}
@@ -33,7 +34,7 @@ func TestTheListingHasEveryRowOnce(t *testing.T) {
 	got, pages, after := map[string]int64{}, 0, ""
 	keys := map[string]bool{}
 	for {
-		rows, err := y.gw.Transactions(t.Context(), Window{From: at, To: at, After: after, Limit: 7})
+		rows, err := y.gw.Transactions(t.Context(), TransactionWindow{From: at, To: at, After: after, Limit: 7})
 		require.NoError(t, err)
 		pages++
 		for _, r := range rows {
@@ -52,14 +53,63 @@ func TestTheListingHasEveryRowOnce(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Equal(t, 5, pages)
 
-	rows, err := y.gw.Transactions(t.Context(), Window{From: at.Add(time.Minute), To: at.Add(time.Hour)})
+	rows, err := y.gw.Transactions(t.Context(), TransactionWindow{From: at.Add(time.Minute), To: at.Add(time.Hour)})
 	require.NoError(t, err)
 	require.Empty(t, rows)
-	_, err = y.gw.Transactions(t.Context(), Window{From: at, To: at, After: "txn_none"})
+	_, err = y.gw.Transactions(t.Context(), TransactionWindow{From: at, To: at, After: "txn_none"})
 	require.Equal(t, fault.PaymentInvalid, code(t, err))
-	for _, w := range []Window{{}, {From: at, To: at.Add(-time.Second)}, {From: at, To: at, Limit: 5001}, {From: at, To: at, Limit: -1}} {
+	for _, w := range []TransactionWindow{{}, {From: at, To: at.Add(-time.Second)}, {From: at, To: at, Limit: 5001}, {From: at, To: at, Limit: -1}} {
 		_, err = y.gw.Transactions(t.Context(), w)
 		require.Equal(t, fault.InternalError, code(t, err))
+	}
+}
+
+// The seam's listing: every approval in the window once, over pages; a cancel's row names its payment and claims nothing.
+func TestListPagesThroughAWindow(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 6, 5, 7, 58, 18, 500_000_000, time.UTC)
+	s := startSimulated(t, func(c *tosssim.Config) { c.Now = func() time.Time { return at } })
+	const payments = listPage + 3
+	var y try
+	for i := range payments {
+		y = s.begin(t, "pay_ok", fmt.Sprintf("order-%04d", i), won(1000))
+		_, err := y.confirm(t)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.sim.Refund(y.p.Method.Token, 300))
+	w := gateways.Window{From: at.Add(-time.Minute), To: at.Add(time.Minute)}
+	seen, moved, pages := map[string]bool{}, 0, 0
+	for {
+		page, err := y.gw.List(t.Context(), w)
+		require.NoError(t, err)
+		pages++
+		for _, item := range page.Items {
+			o := item.Seen
+			require.Equal(t, y.gw.Account(), o.Account)
+			if o.Outcome != gateways.Succeeded {
+				require.Equal(t, gateways.Unknown, o.Outcome)
+				require.Equal(t, y.ref, o.MerchantReference)
+				moved++
+				continue
+			}
+			require.False(t, seen[o.MerchantReference], "twice")
+			seen[o.MerchantReference] = true
+			require.EqualValues(t, 1000, o.CapturedMinor)
+		}
+		if page.Next == "" {
+			break
+		}
+		w.Cursor = page.Next
+	}
+	require.Len(t, seen, payments)
+	require.Equal(t, []int{1, 2}, []int{moved, pages})
+
+	for _, outside := range []gateways.Window{
+		{From: at.Add(time.Second), To: at.Add(time.Minute)}, {From: at.Add(-time.Minute), To: at.Truncate(time.Second)},
+	} {
+		page, err := y.gw.List(t.Context(), outside)
+		require.NoError(t, err)
+		require.Empty(t, page.Items, "from inclusive, to exclusive")
 	}
 }
 

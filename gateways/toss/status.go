@@ -33,7 +33,11 @@ type payment struct {
 }
 
 type cancellation struct {
-	CanceledAt string `json:"canceledAt"`
+	Amount         decimal `json:"cancelAmount"`
+	Reason         string  `json:"cancelReason"`
+	CanceledAt     string  `json:"canceledAt"`
+	TransactionKey string  `json:"transactionKey"`
+	Status         string  `json:"cancelStatus"`
 }
 
 type virtualAccount struct {

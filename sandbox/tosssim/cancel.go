@@ -90,6 +90,18 @@ func (s *Sim) cancelNow(r *request, p *payment, amount int64, reason string) {
 	s.changed(p)
 }
 
+// Refund plays the merchant's dashboard, where somebody gives minor units of a payment back. It names no reference of ours.
+func (s *Sim) Refund(paymentKey string, minor int64) error {
+	return s.bank(paymentKey, func(p *payment) error {
+		if (p.status != done && p.status != partialCanceled) || minor <= 0 || minor > p.balance {
+			return ErrNotPaid
+		}
+		r := &request{account: s.accounts[p.account], now: s.cfg.Now()}
+		s.cancelNow(r, p, minor, "dashboard")
+		return nil
+	})
+}
+
 // FinishCancel ends the cancels of a foreign easy payment that are still in progress, and reports whether there were any.
 func (s *Sim) FinishCancel(paymentKey string) bool {
 	s.mu.Lock()

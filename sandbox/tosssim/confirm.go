@@ -105,6 +105,7 @@ func (s *Sim) issueAccount(r *request, p *payment) {
 	p.buyerSecret = rand.Text()
 	p.buyerURL = fmt.Sprintf("%s/buyer/toss/%s", r.base, p.buyerSecret)
 	s.byBuyer[p.buyerSecret] = p
+	s.byBuyer[p.va.number] = p // a buyer who has the number finds the bank
 	s.callback(p)
 }
 

@@ -5,7 +5,7 @@ import "errors"
 // Errors of what a bank is asked to do.
 var (
 	ErrNotWaiting = errors.New("the payment waits for no deposit: it has no virtual account, was paid, canceled, or its deadline has passed")
-	ErrNotPaid    = errors.New("the payment has no deposit that could be taken back")
+	ErrNotPaid    = errors.New("the payment holds no money that could be taken or given back")
 )
 
 // Deposit plays the buyer who pays into the virtual account.
