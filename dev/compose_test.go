@@ -14,8 +14,8 @@ import (
 var (
 	placeSettings = map[string]bool{
 		"DATABASE_URL": true, "MIGRATE_DATABASE_URL": true, "TEMPORAL_ADDRESS": true, "ORDERFLOW_DATA_KEY": true, "ORDERFLOW_BOOTSTRAP_API_KEY": true,
-		"ORDERFLOW_LISTEN": true, "ORDERFLOW_OPS_LISTEN": true, "ORDERFLOW_WORKER_OPS_LISTEN": true, "STRIPE_SECRET_KEY": true, "STRIPE_API_BASE": true,
-		"SANDBOX_STRIPE_KEYS": true, "SANDBOX_ISSUER_TOKEN": true, "SANDBOX_WEBHOOK_SECRET": true, "SANDBOX_PUBLIC_URL": true, "SANDBOX_ADDR": true,
+		"ORDERFLOW_LISTEN": true, "ORDERFLOW_OPS_LISTEN": true, "ORDERFLOW_WORKER_OPS_LISTEN": true,
+		"SANDBOX_ISSUER_TOKEN": true, "SANDBOX_WEBHOOK_SECRET": true, "SANDBOX_PUBLIC_URL": true, "SANDBOX_ADDR": true,
 	}
 	host   = regexp.MustCompile(`http://[^/"]+`)
 	secret = regexp.MustCompile(`"(token|secret)": ?"[^"]*"`)

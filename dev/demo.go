@@ -55,6 +55,7 @@ type demo struct {
 	bin      string
 	temporal *localstack.Temporal
 	procs    []*localstack.Process
+	shopURL  string
 }
 
 func (d *demo) sandboxURL() string { return "http://" + local(d.ports.Sandbox) }
@@ -76,7 +77,7 @@ func (d *demo) start(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{d.startPostgres, d.startTemporal, d.build, d.setup, d.startSandbox, d.startWorker, d.startStarter} {
+	for _, step := range []func(context.Context) error{d.startPostgres, d.startTemporal, d.build, d.setup, d.startSandbox, d.startWorker, d.startStarter, d.startShop} {
 		if err := step(ctx); err != nil {
 			return err
 		}

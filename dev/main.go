@@ -1,7 +1,7 @@
 // Package main is dev: one command that brings up, on a laptop, what Orderflow needs.
 //
-// It must not know business rules or hold settings that worker and starter do not have too. It may import localstack and
-// kong, and wires what they give.
+// It must not know business rules or hold settings that worker and starter do not have too. It may import localstack,
+// money and kong, and wires what they give.
 package main
 
 import (

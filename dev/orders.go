@@ -9,100 +9,41 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
+
+	"orderflow/internal/money"
 )
-
-// scenario is one order of the demo: what it buys, what goes wrong on the way, and how it must end.
-type scenario struct {
-	Name   string
-	Lines  []map[string]any
-	Method map[string]any
-	Faults []map[string]any
-	Times  int // how often "pay" is pressed at once, with one key
-
-	Order, Payment, Fulfillment string // how it must end
-	Happened                    string
-}
-
-func item(sku, name, action, issuer string, quantity, unitAmount int) map[string]any {
-	m := map[string]any{"sku": sku, "name": name, "quantity": quantity, "unit_amount": unitAmount, "tax_rate": "10", "action": action}
-	if issuer != "" {
-		m["issuer"] = issuer
-	}
-	return m
-}
-
-func card(token string) map[string]any { return map[string]any{"type": "card", "token": token} }
-
-func scenarios() []scenario {
-	visa := card("pm_card_visa")
-	return []scenario{
-		{
-			Name: "plain", Lines: []map[string]any{item("mug", "Mug", "stock", "", 1, 1800), item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
-			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "paid once, provided once",
-		},
-		{
-			Name: "three tickets", Lines: []map[string]any{item("seat", "Concert seat", "issue", "tickets", 3, 4800)}, Method: visa,
-			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "three units, three issuances at the issuer",
-		},
-		{
-			Name: "declined", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: card("pm_card_visa_chargeDeclined"),
-			Order: "open", Payment: "declined", Fulfillment: "none", Happened: "the card was declined and the intent canceled: the buyer may try again",
-		},
-		{
-			Name: "answer lost", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
-			Faults: []map[string]any{{"target": "stripe", "path_suffix": "/confirm", "times": 1, "action": "lose_answer"}},
-			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the charge's answer was lost: looked up, found, charged once",
-		},
-		{
-			Name: "impatient buyer", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa, Times: 5,
-			Order: "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "pay was pressed five times at once: charged once",
-		},
-		{
-			Name: "ticket answer lost", Lines: []map[string]any{item("seat", "Concert seat", "issue", "tickets", 1, 4800)}, Method: visa,
-			Faults: []map[string]any{{"target": "issuer", "path_contains": "/idempotent/", "method": "POST", "times": 1, "action": "lose_answer"}},
-			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the issuer's answer was lost: looked up, issued once",
-		},
-		{
-			Name: "voucher unknown", Lines: []map[string]any{item("gift", "Gift voucher", "issue", "vouchers", 1, 3000)}, Method: visa,
-			Faults: []map[string]any{{"target": "issuer", "path_contains": "/opaque/", "method": "POST", "times": 1, "action": "lose_answer"}},
-			Order:  "paid", Payment: "paid", Fulfillment: "unknown", Happened: "this issuer cannot be asked: parked, and issued again by nobody",
-		},
-		{
-			Name: "receiver down", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)}, Method: visa,
-			Faults: []map[string]any{{"target": "receiver", "times": 2, "action": "status", "status": 500}},
-			Order:  "completed", Payment: "paid", Fulfillment: "fulfilled", Happened: "the event receiver was down: the event comes later, under the same id",
-		},
-		{
-			Name: "3-D Secure", Lines: []map[string]any{item("guide", "Guide (PDF)", "grant", "", 1, 500)},
-			Method: map[string]any{"type": "card", "token": "pm_card_threeDSecure2Required", "return_url": "https://shop.example/return"},
-			Order:  "open", Payment: "action_needed", Fulfillment: "none", Happened: "the buyer has to confirm at the bank",
-		},
-	}
-}
 
 // row is one order of the final table.
 type row struct {
-	ID, Order, Payment, Fulfillment, Happened, Todo string
-	Good                                            bool
+	ID, Paid, Order, Payment, Fulfillment, Happened, Todo string
+	Good                                                  bool
+}
+
+// driven is a scenario under way.
+type driven struct {
+	scenario
+	ID    string
+	Total int
+	Armed []string // admin paths of its faults and webhook rules
 }
 
 // drive places and pays every order, one after the other since faults are armed for the next request, then waits until
 // each has ended as it should or time is up.
 func (d *demo) drive(ctx context.Context) ([]row, error) {
-	c := demoClient{base: "http://" + local(d.ports.API), sandbox: d.sandboxURL()}
+	c := demoClient{base: "http://" + local(d.ports.API), sandbox: d.sandboxURL(), shop: d.shopURL}
 	if err := c.want(ctx, http.StatusOK, "PUT", "/v1/stock/mug", "", map[string]any{"on_hand": 1000}, nil); err != nil {
 		return nil, err
 	}
-	run := time.Now().UTC().Format("0102-150405")
-	all := scenarios()
-	ids := make([]string, len(all))
-	for i, s := range all {
-		ids[i] = fmt.Sprintf("demo-%s-%d", run, i+1)
-		d.say(fmt.Sprintf("order %d of %d: %s", i+1, len(all), s.Name))
-		if err := c.order(ctx, ids[i], s); err != nil {
-			return nil, fmt.Errorf("order %q: %w", s.Name, err)
+	run := time.Now().UTC().Format("150405")
+	all := make([]*driven, len(scenarios()))
+	for i, s := range scenarios() {
+		all[i] = &driven{scenario: s, ID: fmt.Sprintf("demo-%s-%02d", run, i+1)}
+		d.say(fmt.Sprintf("order %d of %d: %s, %s", i+1, len(all), providerNames[s.Gateway], s.Name))
+		if err := c.order(ctx, all[i]); err != nil {
+			return nil, fmt.Errorf("order %q at %s: %w", s.Name, s.Gateway, err)
 		}
 	}
 	d.say("waiting until every order has come to where it can come by itself")
@@ -110,7 +51,7 @@ func (d *demo) drive(ctx context.Context) ([]row, error) {
 	deadline := time.Now().Add(60 * time.Second)
 	for i, s := range all {
 		for {
-			r, err := c.row(ctx, ids[i], s)
+			r, err := c.row(ctx, s)
 			if err != nil {
 				return nil, err
 			}
@@ -128,94 +69,175 @@ func (d *demo) drive(ctx context.Context) ([]row, error) {
 }
 
 // demoClient is a checkout backend in small.
-type demoClient struct{ base, sandbox string }
+type demoClient struct{ base, sandbox, shop string }
 
-func (c demoClient) order(ctx context.Context, id string, s scenario) error {
-	total := 0
+func orderPath(id string) string { return "/v1/orders/" + url.PathEscape(id) }
+
+func (c demoClient) order(ctx context.Context, s *driven) error {
 	for _, l := range s.Lines {
-		total += l["quantity"].(int) * l["unit_amount"].(int)
+		s.Total += l["quantity"].(int) * l["unit_amount"].(int)
 	}
 	body := map[string]any{
-		"id": id, "currency": "JPY", "lines": s.Lines, "total": total, "buyer_ref": "buyer-" + id,
+		"id": s.ID, "currency": s.Currency, "lines": s.Lines, "total": s.Total, "buyer_ref": "buyer-" + s.ID,
 		"expires_at": time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339),
 	}
-	if err := c.want(ctx, http.StatusCreated, "POST", "/v1/orders", "place-"+id, body, nil); err != nil {
+	if err := c.want(ctx, http.StatusCreated, "POST", "/v1/orders", "place-"+s.ID, body, nil); err != nil {
 		return err
 	}
-	for _, f := range s.Faults {
-		if err := c.arm(ctx, f); err != nil {
-			return err
-		}
+	if err := c.arm(ctx, s); err != nil {
+		return err
 	}
-	pay := map[string]any{"gateway": "stripe", "method": s.Method}
+	method := s.Method(s.ID, s.Total)
+	if s.Gateway != "toss" { // its window has sent the buyer back to the shop before
+		method["return_url"] = c.shop + "/orders/" + url.PathEscape(s.ID)
+	}
+	pay := map[string]any{"gateway": s.Gateway, "method": method}
 	errs := make([]error, max(1, s.Times))
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			errs[i] = c.want(ctx, 0, "POST", "/v1/orders/"+url.PathEscape(id)+"/payments", "pay-"+id, pay, nil)
+			errs[i] = c.want(ctx, 0, "POST", orderPath(s.ID)+"/payments", "pay-"+s.ID, pay, nil)
 		}()
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || s.Buyer == "" {
+		return err
+	}
+	return c.press(ctx, s)
+}
+
+// press is the buyer who opens the page of a pending payment and presses a button.
+func (c demoClient) press(ctx context.Context, s *driven) error {
+	v, err := c.view(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	page := c.page(v)
+	if page == "" {
+		return errors.New("the payment has no page for the buyer")
+	}
+	return send(ctx, "POST", page+"/"+s.Buyer, nil, nil, func(status int, body []byte) error {
+		if status != http.StatusOK {
+			return fmt.Errorf("the buyer's page answered %d: %s", status, body)
+		}
+		return nil
+	})
 }
 
 // orderView is what the demo reads of an order.
 type orderView struct {
 	States   struct{ Order, Payment, Fulfillment string }
-	Buyer    struct{ Message string }
+	Buyer    struct{ State, Message string }
 	Attempts []struct {
-		NextAction struct{ URL string } `json:"next_action"`
+		Gateway    string
+		NextAction struct{ URL, Account string } `json:"next_action"`
 	}
 	Reviews []struct {
 		ID     string
 		Status string
-		Means  string
 	}
 	Deliveries []struct{ Status string }
 }
 
-func (c demoClient) row(ctx context.Context, id string, s scenario) (row, error) {
-	var v orderView
-	if err := c.want(ctx, http.StatusOK, "GET", "/v1/orders/"+url.PathEscape(id), "", nil, &v); err != nil {
+func (c demoClient) view(ctx context.Context, id string) (v orderView, err error) {
+	err = c.want(ctx, http.StatusOK, "GET", orderPath(id), "", nil, &v)
+	return v, err
+}
+
+// page is where a buyer finishes a pending payment. A bank account has no page at its provider; the sandbox plays the
+// bank under the account's number.
+func (c demoClient) page(v orderView) string {
+	for _, a := range v.Attempts {
+		switch {
+		case a.NextAction.URL != "":
+			return a.NextAction.URL
+		case a.NextAction.Account != "":
+			return c.sandbox + "/buyer/" + a.Gateway + "/" + url.PathEscape(a.NextAction.Account)
+		}
+	}
+	return ""
+}
+
+func (c demoClient) row(ctx context.Context, s *driven) (row, error) {
+	v, err := c.view(ctx, s.ID)
+	if err != nil {
 		return row{}, err
 	}
-	r := row{ID: id, Order: v.States.Order, Payment: v.States.Payment, Fulfillment: v.States.Fulfillment, Happened: s.Happened}
+	r := row{
+		ID: s.ID, Order: v.States.Order, Payment: v.States.Payment, Fulfillment: v.States.Fulfillment, Happened: s.Happened, Todo: "nothing",
+		Paid: providerNames[s.Gateway] + " " + s.Currency + " " + money.Amount{Minor: int64(s.Total), Currency: money.Currency(s.Currency)}.Decimal(),
+	}
 	r.Good = r.Order == s.Order && r.Payment == s.Payment && r.Fulfillment == s.Fulfillment
 	for _, d := range v.Deliveries {
 		r.Good = r.Good && d.Status == "delivered"
 	}
+	asked := false
 	for _, rev := range v.Reviews {
 		if rev.Status == "open" {
-			r.Todo = "decide review " + rev.ID
+			r.Todo, asked = "decide review "+rev.ID, true
 		}
 	}
-	if s.Fulfillment == "unknown" {
-		r.Good = r.Good && r.Todo != ""
-	}
-	for _, a := range v.Attempts {
-		if a.NextAction.URL != "" && r.Payment == "action_needed" {
-			r.Todo = "be the buyer: open " + a.NextAction.URL
-		}
-	}
-	if r.Todo == "" {
-		r.Todo = "nothing"
+	r.Good = r.Good && asked == (s.Fulfillment == "unknown")
+	if page := c.page(v); page != "" && r.Payment == "action_needed" {
+		r.Todo = "be the buyer: open " + page
+	} else if s.Payment == "action_needed" {
+		r.Good = false
 	}
 	if !r.Good {
 		r.Happened = fmt.Sprintf("NOT AS IT SHOULD BE: expected %s / %s / %s", s.Order, s.Payment, s.Fulfillment)
+		return r, nil
+	}
+	for _, path := range s.Armed {
+		met, err := c.met(ctx, path)
+		if err != nil {
+			return row{}, err
+		}
+		if !met {
+			r.Good, r.Happened = false, "NOT AS IT SHOULD BE: what was to go wrong did not"
+		}
 	}
 	return r, nil
 }
 
-// arm sets one fault in the sandbox.
-func (c demoClient) arm(ctx context.Context, fault map[string]any) error {
-	return send(ctx, "POST", c.sandbox+"/admin/faults", nil, fault, func(status int, body []byte) error {
-		if status/100 != 2 {
-			return fmt.Errorf("the sandbox refused a fault: %s", body)
+// arm sets an order's faults and webhook rules in the sandbox.
+func (c demoClient) arm(ctx context.Context, s *driven) error {
+	for path, list := range map[string][]map[string]any{"/admin/faults": s.Faults, "/admin/notices/rules": s.Notices} {
+		for _, f := range list {
+			err := send(ctx, "POST", c.sandbox+path, nil, f, func(status int, body []byte) error {
+				var made struct{ ID string }
+				if status/100 != 2 {
+					return fmt.Errorf("the sandbox refused a fault: %s", body)
+				}
+				if err := json.Unmarshal(body, &made); err != nil {
+					return err
+				}
+				s.Armed = append(s.Armed, path+"/"+url.PathEscape(made.ID))
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
-		return nil
+	}
+	return nil
+}
+
+// met tells whether a fault or a rule was used up, so that the table does not tell of what did not happen.
+func (c demoClient) met(ctx context.Context, path string) (met bool, err error) {
+	err = send(ctx, "GET", c.sandbox+path, nil, nil, func(status int, body []byte) error {
+		var state struct {
+			UsedUp bool `json:"used_up"`
+		}
+		if status != http.StatusOK {
+			return fmt.Errorf("the sandbox no longer knows a fault: %s", body)
+		}
+		err := json.Unmarshal(body, &state)
+		met = state.UsedUp
+		return err
 	})
+	return met, err
 }
 
 // want makes one API request; a status other than want (any 2xx or 409 for 0) is an error that quotes the answer.
@@ -236,7 +258,7 @@ func (c demoClient) want(ctx context.Context, want int, method, path, key string
 }
 
 func send(ctx context.Context, method, to string, header map[string]string, in any, use func(status int, body []byte) error) error {
-	var rd io.Reader
+	var rd io.Reader = strings.NewReader("")
 	if in != nil {
 		b, err := json.Marshal(in)
 		if err != nil {

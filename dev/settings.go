@@ -11,9 +11,16 @@ import (
 
 // Play secrets: what guards only play money on a laptop. A real setup makes its own.
 const (
-	playStripeKey   = "sk_test_orderflow_demo"
-	playIssuerToken = "issuer-token-for-the-demo"
-	playAPIKey      = "demo-key-for-the-checkout-0001"
+	playStripeKey     = "sk_test_sandbox"
+	playStripeWebhook = "whsec_sandbox_only_not_a_real_secret"
+	playOmiseKey      = "skey_test_sandbox"
+	playOmisePublic   = "pkey_test_sandbox"
+	playOmiseWebhook  = "c2FuZGJveC1vbmx5LW5vdC1hLXJlYWwtc2VjcmV0" // base64: "sandbox-only-not-a-real-secret"
+	playMerchantID    = "sandbox01"
+	playMerchantKey   = "sandbox-merchant-key-not-a-real-secret"
+	playTossKey       = "test_sk_sandbox"
+	playIssuerToken   = "issuer-token-for-the-demo"
+	playAPIKey        = "demo-key-for-the-checkout-0001"
 )
 
 // ports are where a demo listens, each with the variable that moves it.
@@ -40,13 +47,18 @@ func demoSettings(databaseURL, migrateURL, temporal, sandbox string, p ports) se
 	issuer := func(name, kind, caps string) string {
 		return fmt.Sprintf(`{"name":%q,"base_url":"%s/issuers/%s","token":%q%s}`, name, sandbox, kind, playIssuerToken, caps)
 	}
+	api := "http://" + local(p.API)
 	return settings{
 		App: map[string]string{
 			"DATABASE_URL": databaseURL, "MIGRATE_DATABASE_URL": migrateURL, "TEMPORAL_ADDRESS": temporal,
 			"ORDERFLOW_DATA_KEY":          randomKey(),
 			"ORDERFLOW_BOOTSTRAP_API_KEY": "demo:checkout+operate:" + playAPIKey,
 			"ORDERFLOW_LISTEN":            local(p.API), "ORDERFLOW_OPS_LISTEN": local(p.Ops), "ORDERFLOW_WORKER_OPS_LISTEN": local(p.WorkerOps),
-			"STRIPE_SECRET_KEY": playStripeKey, "STRIPE_API_BASE": sandbox + "/stripe",
+			"ORDERFLOW_PUBLIC_URL": api,
+			"STRIPE_SECRET_KEY":    playStripeKey, "STRIPE_WEBHOOK_SECRET": playStripeWebhook, "STRIPE_API_BASE": sandbox + "/stripe",
+			"OMISE_SECRET_KEY": playOmiseKey, "OMISE_PUBLIC_KEY": playOmisePublic, "OMISE_WEBHOOK_SECRET": playOmiseWebhook, "OMISE_API_BASE": sandbox + "/omise",
+			"TWOCTWOP_SECRET_KEY": playMerchantKey, "TWOCTWOP_PUBLIC_KEY": playMerchantID, "TWOCTWOP_ENVIRONMENT": "test", "TWOCTWOP_API_BASE": sandbox + "/twoctwop",
+			"TOSS_SECRET_KEY": playTossKey, "TOSS_API_BASE": sandbox + "/toss",
 			"ORDERFLOW_ISSUERS": "[" + issuer("tickets", "idempotent", `,"idempotent":true,"lookup":true,"revoke":true`) + "," +
 				issuer("labels", "lookup", `,"lookup":true,"revoke":true`) + "," + issuer("vouchers", "opaque", "") + "]",
 			"ORDERFLOW_RECEIVERS":        fmt.Sprintf(`[{"name":"shop","url":"%s/receiver","secret":%q}]`, sandbox, whsec),
@@ -57,7 +69,12 @@ func demoSettings(databaseURL, migrateURL, temporal, sandbox string, p ports) se
 			"ORDERFLOW_RELAY_PERIOD": "2s",
 		},
 		Sandbox: map[string]string{
-			"SANDBOX_STRIPE_KEYS": playStripeKey, "SANDBOX_ISSUER_TOKEN": playIssuerToken, "SANDBOX_WEBHOOK_SECRET": whsec, "SANDBOX_PUBLIC_URL": sandbox,
+			"SANDBOX_STRIPE_KEYS": playStripeKey, "SANDBOX_STRIPE_WEBHOOK_SECRET": playStripeWebhook,
+			"SANDBOX_OMISE_SECRET_KEY": playOmiseKey, "SANDBOX_OMISE_PUBLIC_KEY": playOmisePublic, "SANDBOX_OMISE_WEBHOOK_SECRET": playOmiseWebhook,
+			"SANDBOX_TWOCTWOP_MERCHANT_ID": playMerchantID, "SANDBOX_TWOCTWOP_SECRET_KEY": playMerchantKey,
+			"SANDBOX_TOSS_KEYS":    playTossKey,
+			"SANDBOX_WEBHOOKS_TO":  api,
+			"SANDBOX_ISSUER_TOKEN": playIssuerToken, "SANDBOX_WEBHOOK_SECRET": whsec, "SANDBOX_PUBLIC_URL": sandbox,
 		},
 	}
 }
