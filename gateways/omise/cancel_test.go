@@ -1,12 +1,14 @@
 package omise
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/omise/omise-go/operations"
 	"github.com/stretchr/testify/require"
@@ -143,4 +145,19 @@ func TestCancelLeavesAPersonsCaseAlone(t *testing.T) {
 		require.Equal(t, http.MethodGet, (<-seen).Method)
 		require.Empty(t, seen)
 	}
+}
+
+// A cancel is a read and a write, and both together keep the time that a send may take.
+func TestACancelKeepsItsTime(t *testing.T) {
+	t.Parallel()
+	s := startSimulated(t, methodCard)
+	id := made(t, s.base, `"source":"src_test_promptpay__a"`)
+	gw := s.Open(t, func(s *gateways.Settings) { s.Timeout = 400 * time.Millisecond })
+	g, ok := gw.(*Gateway)
+	require.True(t, ok)
+	s.Arm(t, gatewaytest.Fault{Kind: gatewaytest.Slow, On: gatewaytest.Lookup, Delay: 250 * time.Millisecond})
+	s.Arm(t, gatewaytest.Fault{Kind: gatewaytest.Slow, On: gateways.Cancel, Delay: 250 * time.Millisecond})
+	_, err := g.Send(t.Context(), gateways.Cancel, cancelOp(t, g, id))
+	require.True(t, fault.IsCode(err, fault.PaymentUnknown), "%v", err)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

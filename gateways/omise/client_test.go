@@ -135,6 +135,24 @@ func TestRedirectsAreNeitherFollowedNorBelieved(t *testing.T) {
 	_, err = g.Lookup(t.Context(), gateways.Query{ProviderPaymentID: "chrg_test_1"})
 	require.True(t, fault.IsCode(err, fault.GatewayReadFailed), "%v", err)
 	require.Zero(t, elsewhere.Load())
+
+	base, _ := scripted(t, http.StatusFound, `{"object":"error","code":"invalid_card"}`)
+	g = open(t, base)
+	_, err = g.Send(t.Context(), gateways.Confirm, cardOp(t, g))
+	require.True(t, fault.IsCode(err, fault.PaymentUnknown), "a redirect is not Omise's answer: %v", err)
+}
+
+// What is longer than the limit is not cut to something that parses.
+func TestAnAnswerBeyondTheLimitIsNone(t *testing.T) {
+	t.Parallel()
+	for length, ok := range map[int]bool{maxAnswer: true, maxAnswer + 1: false, maxAnswer + 100: false} {
+		base, _ := scripted(t, 200, paidCharge+strings.Repeat(" ", length-len(paidCharge)))
+		g := open(t, base)
+		_, err := g.Send(t.Context(), gateways.Confirm, cardOp(t, g))
+		require.Equal(t, !ok, fault.IsCode(err, fault.PaymentUnknown), "%d: %v", length, err)
+		_, err = g.Lookup(t.Context(), gateways.Query{ProviderPaymentID: "chrg_test_1"})
+		require.Equal(t, !ok, fault.IsCode(err, fault.GatewayReadFailed), "%d: %v", length, err)
+	}
 }
 
 // Only status 200 is success: a charge in any other answer is not believed.

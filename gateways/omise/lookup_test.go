@@ -182,6 +182,12 @@ func TestLookupByReferenceIsStable(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "chrg_test_a", o.ProviderPaymentID)
 	}
+	older := strings.Replace(b, "03:04:05Z", "03:04:04Z", 1)
+	for _, both := range [][]string{{a, older}, {older, a}} {
+		o, _, err := byReference(t, both...)
+		require.NoError(t, err)
+		require.Equal(t, "chrg_test_b", o.ProviderPaymentID, "the older one")
+	}
 }
 
 func TestTwoPaidChargesUnderOneReferenceAreAPersons(t *testing.T) {

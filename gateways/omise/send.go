@@ -48,6 +48,8 @@ func (g *Gateway) cancel(ctx context.Context, op gateways.Operation) (gateways.O
 	if string(op.Request) != "{}" {
 		return gateways.Observation{}, unanswered(gateways.Cancel, errFrozen)
 	}
+	ctx, done := context.WithTimeout(ctx, g.timeout) // of both exchanges: SendTimeout is the bound of a send, not of a request
+	defer done()
 	c, a, err := g.fetch(ctx, op.ProviderPaymentID)
 	if err != nil {
 		return gateways.Observation{}, err

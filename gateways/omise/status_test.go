@@ -37,6 +37,7 @@ func TestEveryStatus(t *testing.T) {
 		"Reversed":               {`"status":"reversed","reversed":true`, gateways.Declined, true},
 		"SuccessfulUnpaid":       {`"status":"successful","paid":false`, gateways.Unknown, false},
 		"SuccessfulNothingTaken": {`"status":"successful","paid":true,"capture":false,"captured_amount":0`, gateways.Unknown, false},
+		"SuccessfulUnpaidTaken":  {`"status":"successful","paid":false,"captured_amount":1500`, gateways.Unknown, false},
 		"PendingPaid":            {`"status":"pending","paid":true`, gateways.Unknown, false},
 		"PendingExpired":         {`"status":"pending","expired":true`, gateways.Unknown, false},
 		"PendingReversed":        {`"status":"pending","authorized":true,"reversed":true`, gateways.Unknown, false},
