@@ -151,8 +151,7 @@ func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context,
 	case gatewaytest.Slow:
 		sandboxed.Action = faults.Slow
 	case gatewaytest.Busy:
-		sandboxed.Action, sandboxed.Status = faults.Status, http.StatusTooManyRequests
-		sandboxed.Body = `{"object":"error","location":"https://docs.omise.co/","code":"too_many_requests","message":"slow down"}`
+		sandboxed.Action, sandboxed.Status, sandboxed.Code = faults.Status, http.StatusTooManyRequests, "too_many_requests"
 		sandboxed.Header = map[string]string{"Retry-After": strconv.Itoa(int(f.RetryAfter.Seconds()))}
 	default:
 		return s.front.Arm(f)

@@ -120,6 +120,8 @@ func (f *Fault) answer() Answer {
 		a.Body = []byte("<html><body>The quick brown proxy jumps over the lazy")
 	case f.Target == Stripe:
 		a.Body = stripeError(f.Status, f.Code)
+	case f.Target == Omise:
+		a.Body, _ = json.Marshal(map[string]string{"object": "error", "location": "", "code": f.Code, "message": "a fault of the sandbox"})
 	default:
 		a.Body, _ = json.Marshal(map[string]string{"code": f.Code, "message": "a fault of the sandbox"})
 	}

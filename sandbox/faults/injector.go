@@ -27,7 +27,7 @@ type Injector struct {
 // New makes an injector without faults.
 func New() *Injector {
 	return &Injector{
-		delay:   map[Target]*atomic.Int64{Stripe: {}, Issuer: {}, Receiver: {}},
+		delay:   map[Target]*atomic.Int64{Stripe: {}, Omise: {}, TwoCTwoP: {}, Toss: {}, Issuer: {}, Receiver: {}},
 		changed: make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
@@ -118,7 +118,7 @@ func (in *Injector) Clear() {
 func (in *Injector) SetLatency(target Target, d time.Duration) error {
 	slot, ok := in.delay[target]
 	if !ok {
-		return fmt.Errorf("no such target %q: use stripe, issuer or receiver", target)
+		return fmt.Errorf("no such target %q: use stripe, omise, twoctwop, toss, issuer or receiver", target)
 	}
 	if d < 0 {
 		return fmt.Errorf("latency must not be negative")
