@@ -115,7 +115,7 @@ type receiptBatch struct {
 	results []string
 	waits   []int64
 	waitMs  []int64
-	matched []int64 // receipts, beside their attempts
+	matched []string // what matched receipts would be called as orphans, beside their attempts
 	of      []string
 	looks   map[string]string // what each attempt's notices claim; "" = not one thing
 	orphans []sqlcgen.ReceiptsTakeRow
@@ -129,7 +129,7 @@ func (b *receiptBatch) add(r sqlcgen.ReceiptsTakeRow) string {
 	}
 	b.done, b.results = append(b.done, r.ReceiptID), append(b.results, result)
 	if r.AttemptID != "" {
-		b.matched, b.of = append(b.matched, r.ReceiptID), append(b.of, r.AttemptID)
+		b.explains(r)
 	}
 	switch result {
 	case ReceiptLook:
@@ -142,6 +142,19 @@ func (b *receiptBatch) add(r sqlcgen.ReceiptsTakeRow) string {
 	}
 	return result
 }
+
+// explains notes that an attempt was found for what earlier receipts may have called an orphan.
+func (b *receiptBatch) explains(r sqlcgen.ReceiptsTakeRow) {
+	if r.ProviderPaymentID != "" {
+		b.matched, b.of = append(b.matched, r.ProviderPaymentID), append(b.of, r.AttemptID)
+	}
+	if r.MerchantReference != "" {
+		b.matched, b.of = append(b.matched, byReference+r.MerchantReference), append(b.of, r.AttemptID)
+	}
+}
+
+// byReference stands before our reference where it is all that an orphan is known by.
+const byReference = "reference "
 
 // receiptResult decides what becomes of a receipt; "" means that its attempt may still come.
 func receiptResult(r sqlcgen.ReceiptsTakeRow) string {
@@ -251,7 +264,7 @@ func orphanSubject(r sqlcgen.ReceiptsTakeRow) string {
 	if r.ProviderPaymentID != "" {
 		return r.ProviderPaymentID
 	}
-	return "reference " + r.MerchantReference
+	return byReference + r.MerchantReference
 }
 
 // ReceiptsPrune forgets processed receipts older than maxAge, and those that nothing proves and that met no attempt after a day. A replay of one is stored and looked at as a new one: what it told is in

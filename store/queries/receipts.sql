@@ -120,10 +120,9 @@ RETURNING orphan_id, status;
 -- An attempt explains the payment after all: its review ends by that evidence.
 WITH found AS (
     UPDATE orphan_payments p SET status = 'linked', attempt_id = d.attempt_id, ended_at = now(), last_seen_at = now()
-    FROM (SELECT unnest(sqlc.arg(receipt_ids)::bigint[]) AS receipt_id, unnest(sqlc.arg(attempt_ids)::text[]) AS attempt_id) d
-    JOIN webhook_receipts w ON w.receipt_id = d.receipt_id
-    WHERE p.status = 'open' AND p.gateway = w.gateway AND p.account = w.account AND p.environment = w.environment
-      AND p.subject IN (w.provider_payment_id, 'reference ' || w.merchant_reference)
+    FROM (SELECT unnest(sqlc.arg(subjects)::text[]) AS subject, unnest(sqlc.arg(attempt_ids)::text[]) AS attempt_id) d
+    JOIN payment_attempts a ON a.attempt_id = d.attempt_id
+    WHERE p.status = 'open' AND p.gateway = a.gateway AND p.account = a.account AND p.environment = a.environment AND p.subject = d.subject
     RETURNING p.orphan_id)
 UPDATE reviews SET status = 'resolved', resolved_at = now(), resolved_by = 'evidence', version = version + 1
 WHERE subject_kind = 'orphan' AND status = 'open' AND subject_id IN (SELECT orphan_id FROM found);
