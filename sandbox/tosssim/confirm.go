@@ -8,8 +8,6 @@ import (
 	"time"
 )
 
-const depositWindow = 168 * time.Hour
-
 func getByKey(s *Sim, r *request, key string) (any, *apiError) {
 	if p := s.find(r.account, key); p != nil {
 		return s.view(p), nil
@@ -100,7 +98,7 @@ func (s *Sim) issueAccount(r *request, p *payment) {
 	digits := strings.Map(func(c rune) rune { return '0' + c%10 }, rand.Text()[:12])
 	p.status, p.last = waiting, transactionKey()
 	p.va = &virtualAccount{
-		number: "X" + digits, bank: "20", holder: "토스샌드박스", refund: "NONE", due: r.now.Add(depositWindow),
+		number: "X" + digits, bank: "20", holder: "토스샌드박스", refund: "NONE", due: r.now.Add(s.settings.DepositWindow),
 	}
 	p.buyerSecret = rand.Text()
 	p.buyerURL = fmt.Sprintf("%s/buyer/toss/%s", r.base, p.buyerSecret)

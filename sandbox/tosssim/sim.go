@@ -26,6 +26,7 @@ type Settings struct {
 	ConfirmWindow time.Duration // how long after the buyer's authentication a confirm succeeds; default 10 min
 	ReadyWindow   time.Duration // how long a buyer may take to authenticate; default 30 min
 	KeyTTL        time.Duration // how long an answer is kept under its key; default 15 days
+	DepositWindow time.Duration // how long a virtual account takes its deposit; default 7 days
 
 	// KeepServerErrors: 5xx answers and PROVIDER_ERROR stay under the key as 4xx answers do. Default true, the worse case.
 	KeepServerErrors bool
@@ -45,6 +46,7 @@ type Settings struct {
 func defaults() Settings {
 	return Settings{
 		ConfirmWindow: 10 * time.Minute, ReadyWindow: 30 * time.Minute, KeyTTL: 15 * 24 * time.Hour,
+		DepositWindow:    7 * 24 * time.Hour,
 		KeepServerErrors: true, CallbackFirst: true,
 	}
 }
