@@ -36,7 +36,7 @@ func TestWebhookDeliveryCases(t *testing.T) {
 
 func (w *world) pc11() {
 	id := "pc11"
-	intent := w.begun(id, elsewheres["stripe"])
+	intent := w.atProvider(id, elsewheres["stripe"])
 	mute := w.rule(notify.Rule{Gateway: "stripe", BodyContains: intent, Lose: true})
 	elsewheres["stripe"].finish(w, intent, true)
 	event := w.stripeEvents(intent, "payment_intent.succeeded")[0]
@@ -61,7 +61,7 @@ func (w *world) pc12() {
 	copies := w.rule(notify.Rule{Copies: 2, Parallel: true})
 	for gateway, e := range elsewheres {
 		id := "pc12_" + gateway
-		payment := w.begun(id, e)
+		payment := w.atProvider(id, e)
 		e.finish(w, payment, true)
 		w.paidOnceOver(id)
 	}
@@ -78,7 +78,7 @@ func (w *world) pc12() {
 
 func (w *world) pc15() {
 	id, e := "pc15", elsewheres["omise"]
-	first := w.begun(id, e)
+	first := w.atProvider(id, e)
 	held := w.rule(notify.Rule{Gateway: "omise", BodyContains: first, Hold: true})
 	e.finish(w, first, false)
 	w.comesBack("GET", w.returnPath(id)) // the page finds out that it failed; the provider's own event is late
@@ -132,7 +132,7 @@ func (w *world) pc16() {
 	payments := map[string]string{}
 	for _, gateway := range []string{"stripe", "omise", "twoctwop"} {
 		id := "pc16_" + gateway
-		payments[id] = w.begun(id, elsewheres[gateway], line{"sku": "pc16", "name": "Mug", "quantity": 2, "unit_amount": 300, "tax_rate": "10", "action": "stock"})
+		payments[id] = w.atProvider(id, elsewheres[gateway], line{"sku": "pc16", "name": "Mug", "quantity": 2, "unit_amount": 300, "tax_rate": "10", "action": "stock"})
 	}
 	ids := slices.Sorted(func(yield func(string) bool) {
 		for id := range payments {
@@ -169,7 +169,7 @@ func (w *world) pc16() {
 func (w *world) pc17Webhook() {
 	for gateway, e := range elsewheres {
 		id := "pc17_" + gateway
-		e.finish(w, w.begun(id, e), true)
+		e.finish(w, w.atProvider(id, e), true)
 	}
 	for gateway := range elsewheres {
 		w.paidOnceOver("pc17_" + gateway)
@@ -232,7 +232,7 @@ func (w *world) pc22() {
 
 func (w *world) pc23() {
 	id := "pc23"
-	intent := w.begun(id, elsewheres["stripe"])
+	intent := w.atProvider(id, elsewheres["stripe"])
 	mute := w.rule(notify.Rule{Gateway: "stripe", BodyContains: intent, Lose: true})
 	elsewheres["stripe"].finish(w, intent, true)
 	newer := w.stripeEvents(intent, "payment_intent.succeeded")[0]
@@ -258,7 +258,7 @@ func (w *world) pc23() {
 
 	mixed := w.rule(notify.Rule{Shuffle: 500 * time.Millisecond, Copies: 1})
 	for gateway, e := range elsewheres {
-		e.finish(w, w.begun("pc23_"+gateway, e), true)
+		e.finish(w, w.atProvider("pc23_"+gateway, e), true)
 	}
 	for gateway := range elsewheres {
 		w.paidOnceOver("pc23_" + gateway)

@@ -50,9 +50,9 @@ var elsewheres = map[string]elsewhere{
 	}},
 }
 
-// begun places an order and brings its payment to where the buyer has to act at the provider. It returns what the provider
+// atProvider places an order and brings its payment to where the buyer has to act at the provider. It returns what the provider
 // knows the payment by.
-func (w *world) begun(id string, e elsewhere, lines ...line) string {
+func (w *world) atProvider(id string, e elsewhere, lines ...line) string {
 	w.t.Helper()
 	if len(lines) == 0 {
 		lines = []line{grant("g", 1, trialTotal)}
