@@ -1,6 +1,7 @@
 package omise
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"orderflow/gateways"
 	"orderflow/internal/fault"
@@ -193,4 +195,57 @@ func TestOddMetadataIsNoReference(t *testing.T) {
 		require.Equal(t, want, ch.merchantReference, metadata)
 	}
 	require.Empty(t, word(strings.Repeat("a", 101)))
+}
+
+// Whatever Omise says, an order is paid only by a charge that is successful and paid, and an attempt is closed only by one
+// that took nothing, in a status that is final by itself.
+func TestNoAnswerPaysOrClosesByAccident(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	g := &Gateway{now: func() time.Time { return now }}
+	rapid.Check(t, func(t *rapid.T) {
+		fields := map[string]any{"object": "charge", "id": "chrg_test_1", "amount": rapid.Int64Range(1, 5000).Draw(t, "amount"), "currency": "JPY"}
+		for name, values := range map[string][]any{
+			"status":          {"pending", "successful", "failed", "expired", "reversed", "REVIEW", "", nil},
+			"paid":            {true, false, nil},
+			"captured":        {true, false, nil, "true"},
+			"authorized":      {true, false, nil},
+			"reversed":        {true, false, nil},
+			"expired":         {true, false, nil},
+			"capture":         {true, false, nil},
+			"captured_amount": {0, 1, 1500, nil},
+			"failure_code":    {"insufficient_fund", "failed_processing", "timeout", "confirmed_amount_mismatch", "brand_new", "", nil},
+			"created_at":      {"2026-01-02T03:04:05Z", "2025-01-02T03:04:05Z", "soon", nil},
+		} {
+			fields[name] = rapid.SampledFrom(values).Draw(t, name)
+		}
+		raw, err := json.Marshal(fields)
+		require.NoError(t, err)
+		c, ok := readCharge(raw)
+		require.True(t, ok)
+		o, err := g.observe(rapid.SampledFrom([]verb{gateways.Confirm, gateways.Cancel, read}).Draw(t, "verb"), c, answer{status: 200})
+		if err != nil {
+			require.True(t, fault.IsCode(err, fault.PaymentNeedsReview))
+			require.Equal(t, "failed", fields["status"])
+			return
+		}
+		switch o.Outcome {
+		case gateways.Succeeded:
+			require.Equal(t, []any{"successful", true}, []any{fields["status"], fields["paid"]})
+			require.Positive(t, o.CapturedMinor)
+			require.False(t, o.Final)
+		case gateways.Declined:
+			require.Contains(t, []any{"failed", "expired", "reversed"}, fields["status"])
+			require.Zero(t, o.CapturedMinor)
+			require.True(t, o.Final)
+			require.NotEmpty(t, o.DeclineCode)
+		case gateways.Pending:
+			require.Equal(t, "pending", fields["status"])
+			require.Zero(t, o.CapturedMinor)
+			require.False(t, o.Final)
+		default:
+			require.Equal(t, gateways.Unknown, o.Outcome)
+			require.False(t, o.Final)
+		}
+	})
 }
