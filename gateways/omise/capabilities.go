@@ -21,12 +21,17 @@ var methods = []string{methodCard, methodSource, methodCustomer}
 // than anybody waits before a person gets the case, and short enough that the token is still known to Omise.
 const tokenSafe = time.Hour
 
-// Capabilities say what Omise guards: nothing by itself. A token or source is used up by its first charge, so a second
+// cancelSafe is how long a cancel may be sent again. It takes no money, every send looks at the charge first, and Omise
+// refuses it in any state but the one it is for, so the charge itself is the guard. After a week an authorization has
+// lapsed by itself.
+const cancelSafe = 7 * 24 * time.Hour
+
+// Capabilities say what Omise guards: no charge, by itself. A token or source is used up by its first charge, so a second
 // one on it is refused; a stored customer can be charged any number of times, so that charge is sent once, ever.
 // NotFoundFinalAfter is zero: without an id there is only a list, and a running charge is not in it yet.
 func (g *Gateway) Capabilities() gateways.Capabilities {
 	return gateways.Capabilities{
-		RepeatSafeFor: map[gateways.Kind]time.Duration{},
+		RepeatSafeFor: map[gateways.Kind]time.Duration{gateways.Cancel: cancelSafe},
 		RepeatSafeByMethod: map[string]time.Duration{
 			methodCard:   tokenSafe,
 			methodSource: tokenSafe,
