@@ -60,7 +60,13 @@ var (
 )
 
 // Open makes the gateway of one account with the default Options. Its errors say what to set and never quote a secret.
-func Open(s gateways.Settings) (gateways.Gateway, error) { return OpenWith(s, Options{}) }
+func Open(s gateways.Settings) (gateways.Gateway, error) {
+	g, err := OpenWith(s, Options{})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
 
 var (
 	merchantShape = regexp.MustCompile(`^[A-Za-z0-9]{1,25}$`)

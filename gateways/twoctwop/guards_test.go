@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/gateways"
+	"orderflow/gateways/gatewaytest"
 	"orderflow/internal/fault"
+	"orderflow/sandbox/twoctwopsim"
 )
 
 const paidClaims = `{"merchantID":"SANDBOX01","invoiceNo":"` + invoice + `","amount":"80.50","currencyCode":"THB","respCode":"0000"}`
@@ -121,4 +123,56 @@ func TestPrivateHoldsAndHides(t *testing.T) {
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "tok")
 	}
+}
+
+// TestALostPrepare: the token went out and its answer never came. What a second try meets is not documented, so all three
+// possibilities are gone through. In none of them is money taken or another invoice number used.
+func TestALostPrepare(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		configure func(*twoctwopsim.Settings)
+		again     bool
+	}{
+		"TheNumberIsTakenAtOnce":     {func(s *twoctwopsim.Settings) { s.DuplicateAt = twoctwopsim.AtToken }, false},
+		"TheNumberIsTakenByAPayment": {func(s *twoctwopsim.Settings) { s.DuplicateAt = twoctwopsim.AtPayment }, true},
+		"TheIdempotencyIDHelps":      {func(s *twoctwopsim.Settings) { s.IdempotencyReplay = true }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim := startSimulated(t, tc.configure, Options{})
+			g := sim.open(t, nil)
+			planned, err := g.Plan(byCard(invoice, "ok__x", baht))
+			require.NoError(t, err)
+			prepare := gateways.Operation{Key: "p", MerchantReference: invoice, Request: planned[0].Request}
+			sim.front.Arm(gatewaytest.Fault{Kind: gatewaytest.LoseAnswer, On: gateways.Prepare})
+			_, err = g.Send(t.Context(), gateways.Prepare, prepare)
+			require.True(t, fault.IsCode(err, fault.PaymentUnknown), "%v", err)
+			o, err := g.Lookup(t.Context(), gateways.Query{MerchantReference: invoice, Currency: "THB"})
+			require.NoError(t, err)
+			require.Equal(t, gateways.NotFound, o.Outcome, "nobody holds the token, so nobody can pay with it")
+
+			o, err = g.Send(t.Context(), gateways.Prepare, prepare)
+			if !tc.again {
+				require.True(t, fault.IsCode(err, fault.PaymentAlready), "%v", err)
+				require.Empty(t, sim.Captures(t, invoice))
+				return
+			}
+			require.NoError(t, err)
+			_, err = g.Send(t.Context(), gateways.Confirm, gateways.Operation{Key: "c", ProviderPaymentID: invoice, Private: o.Private, Request: planned[1].Request})
+			require.True(t, fault.IsCode(err, fault.PaymentAlready), "%v", err)
+			require.Len(t, sim.Captures(t, invoice), 1)
+			_, err = g.Send(t.Context(), gateways.Prepare, prepare)
+			if tc.again && name == "TheNumberIsTakenByAPayment" {
+				require.True(t, fault.IsCode(err, fault.PaymentAlready), "a begun payment holds its number: %v", err)
+			}
+			require.Len(t, sim.Captures(t, invoice), 1)
+		})
+	}
+}
+
+func TestOpenGivesNothingBesideAnError(t *testing.T) {
+	t.Parallel()
+	gw, err := Open(gateways.Settings{})
+	require.Error(t, err)
+	require.True(t, gw == nil, "not even an interface that holds nothing")
 }

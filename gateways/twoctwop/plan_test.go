@@ -210,6 +210,7 @@ func TestForeignStoredRequestsAreNotSent(t *testing.T) {
 		"Spaced":        {Key: "k", ProviderPaymentID: "OF1", Private: private, Request: append([]byte(" "), planned[1].Request...)},
 		"UnknownField":  {Key: "k", ProviderPaymentID: "OF1", Private: private, Request: []byte(`{"x":1}`)},
 		"NoToken":       {Key: "k", ProviderPaymentID: "OF1", Request: planned[1].Request},
+		"EmptyPrivate":  {Key: "k", ProviderPaymentID: "OF1", Private: secret.New("{}"), Request: planned[1].Request},
 		"ForeignToken":  {Key: "k", ProviderPaymentID: "OF1", Private: secret.New("ps_1"), Request: planned[1].Request},
 		"OtherID":       {Key: "k", ProviderPaymentID: "OF2", Private: private, Request: planned[1].Request},
 		"NoID":          {Key: "k", Private: private, Request: planned[1].Request},

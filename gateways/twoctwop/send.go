@@ -151,6 +151,8 @@ func (g *Gateway) sendCancel(ctx context.Context, op gateways.Operation) (gatewa
 		return gateways.Observation{}, g.unusable(kind, r, errOtherID)
 	}
 	switch {
+	case a.code() == "9040": // a token that is no good any more leaves nothing to cancel, so what became of it is looked up
+		return gateways.Observation{}, g.answered(fault.PaymentAlready, kind, r, a.code())
 	case a.code() != "0000":
 		return gateways.Observation{}, g.refused(kind, r, a.code())
 	case !success(r):

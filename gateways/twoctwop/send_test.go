@@ -402,6 +402,8 @@ func TestCancelClosesOnlyWhenSigned(t *testing.T) {
 	}{
 		{[]byte(`{"respCode":"0000"}`), fault.PaymentAlready},
 		{[]byte(`{"respCode":"9041"}`), fault.PaymentAlready},
+		{[]byte(`{"respCode":"9040"}`), fault.PaymentAlready},
+		{[]byte(`{"respCode":"9020"}`), fault.PaymentAlready},
 		{wrapped(simSecret, `{"respCode":"0000","invoiceNo":"OF2"}`), fault.PaymentUnknown},
 		{wrapped(simSecret+"2", `{"respCode":"0000"}`), fault.PaymentUnknown},
 	} {

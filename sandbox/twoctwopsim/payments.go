@@ -286,6 +286,8 @@ func cancelTransaction(s *Sim, r *request) result {
 		return failed("9040")
 	case (t.of.charge != nil && t.of.buyer == "") || (t.of.waits && !t.of.due.IsZero()):
 		return failed("9041") // paid, over, or being worked on by the bank
+	case t.of.code == "" && r.now.Sub(t.made) > s.settings.TokenLife:
+		return failed("9020")
 	}
 	in := t.of
 	t.used = true

@@ -325,6 +325,10 @@ func TestCancel(t *testing.T) {
 	o, _ = w.post("cancelTransaction", map[string]any{"paymentToken": paid})
 	require.Equal(t, "9041", code(o))
 	require.Equal(t, "0000", code(w.inquiry("C2")))
+	stale := w.token("C3", nil).text("paymentToken")
+	w.forward(31 * time.Minute)
+	o, _ = w.post("cancelTransaction", map[string]any{"paymentToken": stale})
+	require.Equal(t, "9020", code(o))
 	status, _ := w.post("transactionStatus", map[string]any{"paymentToken": paid})
 	require.Equal(t, "2000", code(status))
 }
