@@ -2,12 +2,14 @@ package toss
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderflow/gateways"
+	"orderflow/gateways/gatewaytest"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/sandbox/tosssim"
@@ -111,6 +113,31 @@ func TestListPagesThroughAWindow(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, page.Items, "from inclusive, to exclusive")
 	}
+}
+
+// Whether Toss counts the ends of a window as ours is not documented, and a row can say anything.
+func TestListLeavesOutWhatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	y := begin(t, "pay_ok", "order-1", won(12345))
+	row := func(key, status string, amount int, at string) string {
+		return fmt.Sprintf(`{"transactionKey":%q,"paymentKey":"tgen_1","orderId":"order-1","status":%q,"currency":"KRW","amount":%d,"transactionAt":%q}`, key, status, amount, at)
+	}
+	y.Arm(t, gatewaytest.Fault{Kind: gatewaytest.Answer, On: gatewaytest.Lookup, Body: []byte("[" + strings.Join([]string{
+		row("t1", "DONE", 1, "2026-06-05T08:59:59+09:00"), row("t2", "DONE", 2, "2026-06-05T09:00:00+09:00"),
+		row("t3", "CANCELED", 3, "2026-06-05T09:30:00+09:00"), row("t4", "DONE", -4, "2026-06-05T09:30:00+09:00"),
+		row("t5", "WAITING_FOR_DEPOSIT", 5, "2026-06-05T09:30:00+09:00"), row("t6", "DONE", 6, "2026-06-05T10:00:00+09:00"),
+	}, ",") + "]")})
+	page, err := y.gw.List(t.Context(), gateways.Window{
+		From: time.Date(2026, 6, 5, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 6, 5, 1, 0, 0, 0, time.UTC),
+	})
+	require.NoError(t, err)
+	require.Empty(t, page.Next)
+	var captured []int64
+	for _, item := range page.Items {
+		require.Equal(t, item.Seen.Outcome == gateways.Succeeded, item.Seen.CapturedMinor > 0)
+		captured = append(captured, item.Seen.CapturedMinor)
+	}
+	require.Equal(t, []int64{2, 0, 0, 0}, captured)
 }
 
 func TestAPageWithOneUnreadableRowIsNoPage(t *testing.T) {

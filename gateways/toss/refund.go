@@ -63,7 +63,7 @@ func validRefund(r gateways.GiveBack) error {
 	case !paymentKeyShape.MatchString(r.ProviderPaymentID):
 		return errors.New("the provider payment id is not a Toss paymentKey")
 	case !refundReference.MatchString(r.Reference):
-		return errors.New("the refund's reference must be 1 to 100 letters, digits, -, _ and .")
+		return errors.New("the refund's reference must be 1 to 100 letters, digits, dots, - and _")
 	case !takes || r.Amount.Currency != r.Left.Currency:
 		return errors.New("the amount and what is left must be of one currency: KRW, JPY or USD")
 	case r.Amount.Minor <= 0 || r.Amount.Minor > r.Left.Minor:

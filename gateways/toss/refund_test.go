@@ -152,7 +152,7 @@ func TestRefundsAreRefusedByForm(t *testing.T) {
 	for name, change := range map[string]func(*gateways.GiveBack){
 		"Path":       func(r *gateways.GiveBack) { r.ProviderPaymentID = ".." },
 		"Zero":       func(r *gateways.GiveBack) { r.Amount = won(0) },
-		"TooMuch":    func(r *gateways.GiveBack) { r.Amount = won(6) },
+		"TooMuch":    func(r *gateways.GiveBack) { r.Amount, r.Whole = won(6), false },
 		"NotWhole":   func(r *gateways.GiveBack) { r.Amount = won(4) },
 		"Currency":   func(r *gateways.GiveBack) { r.Left.Currency = "JPY" },
 		"Baht":       func(r *gateways.GiveBack) { r.Amount.Currency, r.Left.Currency = "THB", "THB" },

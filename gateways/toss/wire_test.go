@@ -298,6 +298,36 @@ func TestOnlyAWholeSuccessAnswerIsAPayment(t *testing.T) {
 	require.Equal(t, http.StatusOK, fault.As(err).Provider.HTTPStatus)
 }
 
+// "Not found" is a fact only as Toss says it: its code on its status.
+func TestNotFoundIsACodeAndAStatus(t *testing.T) {
+	t.Parallel()
+	y := begin(t, "pay_ok", "order-1", won(12345))
+	for _, c := range []struct {
+		status int
+		code   string
+		found  bool
+	}{
+		{404, "NOT_FOUND_PAYMENT", true},
+		{404, "NOT_FOUND", true},
+		{400, "NOT_FOUND_PAYMENT", false},
+		{500, "NOT_FOUND_PAYMENT", false},
+		{200, "NOT_FOUND_PAYMENT", false},
+		{404, "NOT_FOUND_PAYMENT_SESSION", false},
+		{404, "", false},
+	} {
+		y.Arm(t, gatewaytest.Fault{Kind: gatewaytest.Answer, On: gatewaytest.Lookup, Status: c.status, Body: errorAnswer(c.status, c.code).body})
+		o, err := y.gw.Lookup(t.Context(), gateways.Query{ProviderPaymentID: y.p.Method.Token})
+		if !c.found {
+			require.Equal(t, fault.GatewayReadFailed, code(t, err), "%d %s", c.status, c.code)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, gateways.NotFound, o.Outcome)
+		require.False(t, o.Final)
+	}
+	require.Zero(t, y.gw.Capabilities().NotFoundFinalAfter, "and never a final one")
+}
+
 func TestALookupNeverAsksForAnotherPaymentThanNamed(t *testing.T) {
 	t.Parallel()
 	y := begin(t, "pay_ok", "order-1", won(12345))

@@ -359,8 +359,12 @@ func TestCancelGuards(t *testing.T) {
 	require.Equal(t, "NOT_CANCELABLE_AMOUNT", b.cancel("c3", ok, `{"cancelReason":"x"}`).code())
 	require.EqualValues(t, 12345, b.sim.Charges(tosssim.Filter{MerchantReference: "order-1"})[0].Refunded)
 
+	require.ErrorIs(t, b.sim.Refund(ok, 1), tosssim.ErrNotPaid, "nothing is left")
+
 	const whole = "pay_ok__order-2__500__KRW"
+	require.ErrorIs(t, b.sim.Refund(whole, 1), tosssim.ErrNotWaiting, "nobody has heard of it")
 	b.confirm("k2", whole, "order-2", "500")
+	require.ErrorIs(t, b.sim.Refund(whole, 501), tosssim.ErrNotPaid, "more than there is")
 	require.Equal(t, "CANCELED", b.cancel("c4", whole, `{"cancelReason":"x"}`).m["status"])
 	require.Equal(t, "ALREADY_CANCELED_PAYMENT", b.cancel("c5", whole, `{"cancelReason":"x"}`).code())
 	require.Equal(t, []string{
