@@ -1,4 +1,4 @@
-// Package toss is the Toss Payments gateway: it plans, sends, looks up and cancels payments of one Toss merchant account,
+// Package toss is the Toss Payments gateway: it plans, sends, looks up, cancels and refunds payments of one Toss merchant account,
 // reads its webhooks and lists its transactions.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
