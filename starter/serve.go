@@ -104,7 +104,7 @@ func buildAPI(c config.Config, log *slog.Logger, st *store.Store, en *engine.Eng
 		Store: st, Engine: en, Box: box, Gateways: gws, LookupsPerSecond: c.LookupsPerSecond, OrphanAfter: c.OrphanAfter, Period: c.WebhookPeriod,
 		Log: log, Metrics: webhooks.NewMetrics(registry),
 	})
-	also := append(hooks.Routes(), returns.Routes(returns.Deps{Store: st, Wake: hooks.Wake, Log: log})...)
+	also := append(hooks.Routes(), returns.Routes(returns.Deps{Store: st, Wake: hooks.Wake, Wait: c.ReturnWait, Log: log})...)
 	return api.New(api.Deps{
 		Store: st, Engine: en, Box: box, Gateways: gws, Issuers: issuerNames, Policy: c.Policy(), PublicURL: c.PublicURL, AnswerBudget: c.AnswerBudget,
 		IdempotencyLease: c.IdempotencyLease, LookupsPerSecond: c.LookupsPerSecond, Log: log, Metrics: api.NewMetrics(registry),

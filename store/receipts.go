@@ -93,13 +93,15 @@ func (s *Store) ReceiptsProcess(ctx context.Context, orphanAfter time.Duration, 
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		w.lazily()
 		b := receiptBatch{looks: map[string]string{}}
 		for _, r := range rows {
 			out = append(out, Processed{
 				Account: order.Account{Gateway: r.Gateway, Name: r.Account, Environment: r.Environment}, Result: b.add(r),
 				Age: time.Duration(r.AgeMs) * time.Millisecond,
 			})
+		}
+		if len(b.orphans) == 0 { // else a person relies on the review
+			w.lazily()
 		}
 		if err := noteOrphans(ctx, w, b.orphans); err != nil {
 			return err

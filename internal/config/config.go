@@ -52,6 +52,7 @@ type Config struct {
 	SweepAgain       time.Duration `env:"ORDERFLOW_SWEEP_AGAIN" envDefault:"1m" doc:"How long until the sweep looks at the same order again; it grows while nothing new comes."`
 	LookupsPerSecond int           `env:"ORDERFLOW_LOOKUPS_PER_SECOND" envDefault:"10" doc:"Lookups per second and provider account, over all processes."`
 	WebhookPeriod    time.Duration `env:"ORDERFLOW_WEBHOOK_PERIOD" envDefault:"1s" doc:"How often starter takes up webhooks and looks that wait in the database; what it stored itself it takes up at once."`
+	ReturnWait       time.Duration `env:"ORDERFLOW_RETURN_WAIT" envDefault:"3s" doc:"How long the browser of a buyer who comes back waits for the outcome before it is sent on."`
 	OrphanAfter      time.Duration `env:"ORDERFLOW_ORPHAN_AFTER" envDefault:"15m" doc:"How long a webhook waits for the payment it is about before that payment is an orphan, for a person to explain."`
 	WebhookRetention time.Duration `env:"ORDERFLOW_WEBHOOK_RETENTION" envDefault:"720h" doc:"How long a processed webhook is kept."`
 	RelayPeriod      time.Duration `env:"ORDERFLOW_RELAY_PERIOD" envDefault:"10s" doc:"How often the relay sends events that were not taken at once."`
@@ -248,6 +249,9 @@ func (c Config) numbers() []error {
 	}
 	if c.IdempotencyLease <= c.AnswerBudget {
 		bad("ORDERFLOW_IDEMPOTENCY_LEASE must be longer than ORDERFLOW_ANSWER_BUDGET, or a waiting request loses its key")
+	}
+	if c.ReturnWait > 30*time.Second {
+		bad("ORDERFLOW_RETURN_WAIT must be 30s or less: a buyer looks at an empty page meanwhile")
 	}
 	if c.LookupsPerSecond < 1 || c.LookupsPerSecond > 1000 {
 		bad("ORDERFLOW_LOOKUPS_PER_SECOND must be between 1 and 1000")
