@@ -101,6 +101,9 @@ var channels = map[string]string{
 // 2C2P's identity of a payment. Confirm carries how: the channel and, for a card, the buyer's single-use secure token. The
 // payment token joins it on the wire from what Prepare's answer left as Private; the frozen bytes stay as they are.
 //
+// Where 2C2P sends its notifications (backendReturnUrl) is not said here: the account's own setting in the 2C2P portal holds,
+// so that no request of ours can send them elsewhere. The same goes for how long a begun payment waits (paymentExpiry).
+//
 // A card without a return URL cannot go through 3-D Secure, so none is asked for: the bank's wish to see the buyer then
 // comes back as a soft decline that captured nothing, instead of a payment that nobody can finish.
 func (g *Gateway) Plan(p gateways.Payment) ([]gateways.Planned, error) {
