@@ -9,11 +9,13 @@ type Account struct {
 	Environment string `json:"environment"`
 }
 
-// Facts are what the rule sees of one order: the order, and the one attempt, unit or review the trigger is about.
+// Facts are what the rule sees of one order: the order, and the one attempt, unit, refund or review the trigger is about.
 type Facts struct {
 	Order     OrderFacts
 	Attempt   *AttemptFacts
 	Unit      *UnitFacts
+	Refund    *RefundFacts
+	Money     *MoneyFacts // of the attempt's payment; nil where nothing of it was captured
 	Review    *ReviewFacts
 	UnitsOpen int // units of the order that are neither issued nor canceled nor revoked, for FulfillmentChecked
 }
@@ -76,6 +78,65 @@ type IssuanceSeen struct {
 	Code        string
 }
 
+// RefundFacts is one try to give money back, as it was stored before anything was sent.
+type RefundFacts struct {
+	ID                RefundID
+	Status            Status
+	Version           int64
+	Account           Account
+	ProviderPaymentID string
+	Reference         string // ours
+	ProviderRefundID  string // empty until the provider's id is stored
+	Amount            money.Amount
+	Sends             int  // how often its request was sent
+	Quiet             bool // long enough since the last send that no request can still be under way
+}
+
+// MoneyFacts is what our books say of one captured payment. All of it is in minor units of the payment's currency.
+type MoneyFacts struct {
+	Currency       money.Currency
+	CapturedMinor  int64
+	RefundedMinor  int64 // what went back, as the provider last said it
+	ElsewhereMinor int64 // of that, what no refund of ours explains
+	RequestedMinor int64 // of our refunds that nothing was sent for yet
+	UnderwayMinor  int64 // of our refunds that were sent and may have gone back: sent, unknown, pending
+	SucceededMinor int64 // of our refunds that went back
+	Dispute        Dispute
+}
+
+// Dispute says whether the buyer's bank takes the money back on its own.
+type Dispute string
+
+// The disputes.
+const (
+	DisputeNone Dispute = "none"
+	DisputeOpen Dispute = "open"
+	DisputeWon  Dispute = "won"  // the money stays here
+	DisputeLost Dispute = "lost" // the bank gave it back
+)
+
+// Left is what may still go back. What is unknown counts as gone. It is below zero where more went back than was captured, or will.
+func (m MoneyFacts) Left() int64 {
+	return m.CapturedMinor - max(m.RefundedMinor, m.ElsewhereMinor+m.SucceededMinor) - m.RequestedMinor - m.UnderwayMinor
+}
+
+// RefundSeen is one thing a provider said about a refund, translated from a gateway's observation. Refused: the request was refused
+// and did nothing. Final makes a "not found" proof (rule 6).
+type RefundSeen struct {
+	Outcome           Outcome
+	Final             bool
+	Account           Account
+	ProviderPaymentID string
+	ProviderRefundID  string // empty where the provider has none
+	Taken             bool   // that id is another refund's of ours
+	Reference         string // ours, where the provider says it
+	Currency          money.Currency
+	AmountMinor       int64
+	RefundedMinor     int64 // of the payment in all, by the same answer; -1 = it does not say
+	Code              string
+	ReadVersion       int64 // the refund's version read before the call (rule 5)
+}
+
 // TriggerKind names what happened.
 type TriggerKind string
 
@@ -91,13 +152,17 @@ const (
 	IssuanceObserved   TriggerKind = "issuance_observed"   // an issuer said something
 	IssuanceUnresolved TriggerKind = "issuance_unresolved" // the bound for lookups has passed, or nothing can look
 	FulfillmentChecked TriggerKind = "fulfillment_checked" // units may all be done
+	RefundOpened       TriggerKind = "refund_opened"       // somebody wants money to go back
+	RefundClaimed      TriggerKind = "refund_claimed"      // its request is about to be sent
+	RefundObserved     TriggerKind = "refund_observed"     // a provider said something about it
+	RefundUnresolved   TriggerKind = "refund_unresolved"   // the bound for lookups has passed, or nothing can look
 	DecisionMade       TriggerKind = "decision_made"       // a person decided
 )
 
 // TriggerKinds lists every trigger, for exhaustive tests.
 var TriggerKinds = []TriggerKind{
 	AttemptOpened, AttemptClaimed, PaymentObserved, PaymentUnresolved, OrderLapsed, UnitClaimed, UnitProvided,
-	IssuanceObserved, IssuanceUnresolved, FulfillmentChecked, DecisionMade,
+	IssuanceObserved, IssuanceUnresolved, FulfillmentChecked, RefundOpened, RefundClaimed, RefundObserved, RefundUnresolved, DecisionMade,
 }
 
 // Trigger is one thing that happened, with what belongs to it.
@@ -105,6 +170,8 @@ type Trigger struct {
 	Kind     TriggerKind
 	Payment  PaymentSeen  // for PaymentObserved
 	Issuance IssuanceSeen // for IssuanceObserved
+	Ask      money.Amount // for RefundOpened
+	Refund   RefundSeen   // for RefundObserved
 	Decision Decision     // for DecisionMade
 	Code     string       // fault code, for the Unresolved triggers
 }
@@ -118,7 +185,7 @@ const (
 	Unchanged Verdict = "unchanged" // it agrees with what is known
 	Stale     Verdict = "stale"     // the subject moved since it was read: look again (rule 5)
 	Rejected  Verdict = "rejected"  // the present state does not allow it; see Why
-	Mismatch  Verdict = "mismatch"  // the answer is not about this attempt or unit, or its money differs
+	Mismatch  Verdict = "mismatch"  // the answer is not about this attempt, unit or refund, or its money differs
 )
 
 // Transition is one state change of one subject.
@@ -136,6 +203,8 @@ const (
 	EventOrderPaid       EventType = "order.paid"
 	EventOrderCompleted  EventType = "order.completed"
 	EventPaymentDeclined EventType = "payment.declined"
+	EventRefundSucceeded EventType = "refund.succeeded"
+	EventRefundFailed    EventType = "refund.failed"
 )
 
 // Opening is a review to open: at most one open review stands per subject and reason.
@@ -145,6 +214,12 @@ type Opening struct {
 	Code    string
 }
 
+// Books is what a payment's row says of money that went back.
+type Books struct {
+	RefundedMinor  int64
+	ElsewhereMinor int64
+}
+
 // Change is what the rule answers. The store writes all of it in one transaction, or nothing.
 type Change struct {
 	Verdict     Verdict
@@ -152,11 +227,14 @@ type Change struct {
 	Transitions []Transition
 	CloseReason CloseReason // for an attempt that closes
 	RecordMoney bool        // store the observed payment as a fact
+	Books       *Books      // what the payment's row must say now of money that went back
+	LookRefunds bool        // each refund of the payment has to be looked at: less went back than they say
+	LookPayment bool        // the payment has to be looked at: what it says of money that went back does not fit our books
 	PlanUnits   bool        // create the order's units
 	NewOp       bool        // the unit's generation rises: a decision opened a new operation (rule 7)
 	Events      []EventType
 	Open        []Opening
-	Resolve     []ReviewReason // open reviews of the attempt or unit that this evidence ends
+	Resolve     []ReviewReason // open reviews of the refund, else of the attempt or unit, that this evidence ends
 	EndReview   bool           // the decided review is resolved
 	LookAgain   bool           // a decision asks for a fresh lookup
 }

@@ -47,6 +47,14 @@ var published = union(
 	edges(SubjectUnit, UnitIssuing, UnitIssued, UnitRefused, UnitUnknown),
 	edges(SubjectUnit, UnitUnknown, UnitIssued, UnitRefused, UnitPlanned),
 	edges(SubjectUnit, UnitRefused, UnitIssued, UnitPlanned),
+
+	edges(SubjectRefund, "", RefundRequested),
+	edges(SubjectRefund, RefundRequested, RefundSent, RefundUnknown, RefundPending, RefundSucceeded, RefundFailed),
+	edges(SubjectRefund, RefundSent, RefundUnknown, RefundPending, RefundSucceeded, RefundFailed),
+	edges(SubjectRefund, RefundUnknown, RefundPending, RefundSucceeded, RefundFailed),
+	edges(SubjectRefund, RefundPending, RefundSucceeded, RefundFailed),
+	edges(SubjectRefund, RefundSucceeded, RefundFailed),
+	edges(SubjectRefund, RefundFailed, RefundPending, RefundSucceeded),
 )
 
 // born are the first states: written with the row itself.
@@ -60,7 +68,7 @@ func drawn(t *testing.T) (map[Transition]bool, map[SubjectKind]map[Status]bool) 
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	es, states := map[Transition]bool{}, map[SubjectKind]map[Status]bool{}
-	headings := map[string]SubjectKind{"## Order": SubjectOrder, "## Attempt": SubjectAttempt, "## Unit": SubjectUnit}
+	headings := map[string]SubjectKind{"## Order": SubjectOrder, "## Attempt": SubjectAttempt, "## Unit": SubjectUnit, "## Refund": SubjectRefund}
 	var subject SubjectKind
 	inside := false
 	name := func(s string) Status {

@@ -24,6 +24,8 @@ type (
 	UnitID string
 	// ReviewID is ours: "rev_…".
 	ReviewID string
+	// RefundID is ours: "ref_…".
+	RefundID string
 	// OrphanID names a payment at a provider that no attempt explains: "orp_…".
 	OrphanID string
 	// EventID is what receivers see as webhook-id: "evt_…".
@@ -54,6 +56,9 @@ func NewOperationID() OperationID { return OperationID("op_" + random(26)) }
 // NewReviewID makes a fresh review id.
 func NewReviewID() ReviewID { return ReviewID("rev_" + random(24)) }
 
+// NewRefundID makes a fresh refund id.
+func NewRefundID() RefundID { return RefundID("ref_" + random(24)) }
+
 // NewOrphanID makes a fresh id of an orphan payment.
 func NewOrphanID() OrphanID { return OrphanID("orp_" + random(24)) }
 
@@ -63,6 +68,13 @@ func NewEventID() EventID { return EventID("evt_" + random(24)) }
 // NewMerchantReference makes what providers know an attempt by: 18 upper-case letters and digits, short enough for the
 // tightest provider limit (20), unique by 80 random bits, and no part of the order id.
 func NewMerchantReference() string { return "OF" + random(16) }
+
+// NewRefundReference makes what providers know a refund by: as a merchant reference, and told from one at sight.
+func NewRefundReference() string { return "RF" + random(16) }
+
+// RefundOperation is the id of the outside write that gives the money back. It is derived, and there is no second one: a refund
+// whose key is spoiled stays unknown until it is known, and who wants to try again opens another refund (rule 7).
+func RefundOperation(id RefundID) OperationID { return OperationID("op_refund_" + string(id)) }
 
 // UnitKey is the natural key of a unit.
 type UnitKey struct {

@@ -26,6 +26,8 @@ func judge(f Facts, tr Trigger, c Change) (wrong []string) {
 	judgeTransitions(f, tr, c, bad)
 	judgeMoney(f, tr, c, bad)
 	judgeUnit(f, tr, c, bad)
+	judgeRefund(f, tr, c, bad)
+	judgeBooks(f, tr, c, bad)
 	judgeDecision(f, tr, c, bad)
 	return wrong
 }
@@ -34,7 +36,7 @@ type check func(ok bool, format string, args ...any)
 
 func hasEffects(c Change) bool {
 	return len(c.Transitions)+len(c.Events)+len(c.Open)+len(c.Resolve) > 0 || c.RecordMoney || c.PlanUnits || c.NewOp || c.EndReview ||
-		c.LookAgain || c.CloseReason != ""
+		c.Books != nil || c.LookPayment || c.LookRefunds || c.LookAgain || c.CloseReason != ""
 }
 
 // now is the subject's present state, and whether the subject is there.
@@ -48,11 +50,15 @@ func now(f Facts, tr Trigger, s SubjectKind) (Status, bool) {
 		return f.Attempt.Status, true
 	case s == SubjectUnit && f.Unit != nil:
 		return f.Unit.Status, true
+	case s == SubjectRefund && tr.Kind == RefundOpened:
+		return "", true
+	case s == SubjectRefund && f.Refund != nil:
+		return f.Refund.Status, true
 	}
 	return "", false
 }
 
-var statusesOf = map[SubjectKind][]Status{SubjectOrder: OrderStatuses, SubjectAttempt: AttemptStatuses, SubjectUnit: UnitStatuses}
+var statusesOf = map[SubjectKind][]Status{SubjectOrder: OrderStatuses, SubjectAttempt: AttemptStatuses, SubjectUnit: UnitStatuses, SubjectRefund: RefundStatuses}
 
 func judgeTransitions(f Facts, tr Trigger, c Change, bad check) {
 	moved := map[SubjectKind]bool{}
@@ -108,6 +114,7 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 	}
 	for _, o := range c.Open {
 		bad(o.Reason != ReviewContradiction || o.Subject != SubjectAttempt || p.ReadVersion == a.Version, "calls an older truth a contradiction (rule 5)")
+		bad(o.Reason != ReviewContradiction || o.Subject != SubjectRefund || c.Why != "contradiction" || tr.Refund.ReadVersion == f.Refund.Version, "calls an older truth a contradiction (rule 5)")
 	}
 }
 
@@ -177,7 +184,11 @@ func judgeDecision(f Facts, tr Trigger, c Change, bad check) {
 		bad(d.Evidence != Evidence{}, "ends a review without evidence")
 	}
 	bad(c.To(SubjectUnit) != UnitIssued || d.Evidence.Reference != "", "provided without the issuer's reference")
-	bad(!c.RecordMoney && !c.PlanUnits && len(c.Events) == 0 && len(c.Open) == 0, "a decision invents money, units or events")
+	told := c.To(SubjectRefund) != "" // a refund that is settled by a person is told like any other, and books what it gave back
+	bad(!c.RecordMoney && !c.PlanUnits && (len(c.Events) == 0 || told), "a decision invents money, units or events")
+	for _, o := range c.Open {
+		bad(told && o.Reason == ReviewCorrection, "a decision asks a question of its own: %s", o.Reason)
+	}
 }
 
 func describe(f Facts) string {
@@ -187,6 +198,12 @@ func describe(f Facts) string {
 	}
 	if f.Unit != nil {
 		s += fmt.Sprintf(" unit=%+v", *f.Unit)
+	}
+	if f.Refund != nil {
+		s += fmt.Sprintf(" refund=%+v", *f.Refund)
+	}
+	if f.Money != nil {
+		s += fmt.Sprintf(" money=%+v", *f.Money)
 	}
 	if f.Review != nil {
 		s += fmt.Sprintf(" review=%+v", *f.Review)

@@ -18,6 +18,9 @@ const (
 	ReviewRepeatedFailure  ReviewReason = "repeated_failure"
 	ReviewPoisonEvent      ReviewReason = "poison_event"
 	ReviewOrphanPayment    ReviewReason = "orphan_payment"
+	ReviewRefundUnknown    ReviewReason = "refund_unknown"
+	ReviewRefundFailed     ReviewReason = "refund_failed"
+	ReviewCorrection       ReviewReason = "correction"
 )
 
 func refusalReason(code string) ReviewReason {
@@ -37,6 +40,7 @@ const (
 	DecideRequeryIssuance   DecisionKind = "requery_issuance"   // ask the issuer again, now
 	DecideRerunUnit         DecisionKind = "rerun_unit"         // issue again: only with evidence that it was not provided
 	DecideConfirmProvided   DecisionKind = "confirm_provided"   // it was provided: the issuer's reference is the evidence
+	DecideConfirmRefunded   DecisionKind = "confirm_refunded"   // the money went back: the provider's reference is the evidence
 	DecideCloseWithEvidence DecisionKind = "close_with_evidence"
 	DecideRefund            DecisionKind = "refund"
 	DecideLinkPayment       DecisionKind = "link_payment"
@@ -56,6 +60,8 @@ func (d DecisionKind) Meaning() string {
 		return "issue again, with proof that nothing was provided"
 	case DecideConfirmProvided:
 		return "it was provided; the issuer's reference is the evidence"
+	case DecideConfirmRefunded:
+		return "the money went back; the provider's reference is the evidence"
 	case DecideCloseWithEvidence:
 		return "end this review, with proof of what was found"
 	case DecideRefund:
@@ -80,7 +86,7 @@ func (d DecisionKind) Asks() bool {
 // DecisionKinds lists every decision, for exhaustive tests.
 var DecisionKinds = []DecisionKind{
 	DecideRequeryPayment, DecideRestoreReflection, DecideRequeryIssuance, DecideRerunUnit, DecideConfirmProvided,
-	DecideCloseWithEvidence, DecideRefund, DecideLinkPayment, DecideRecordExternal,
+	DecideConfirmRefunded, DecideCloseWithEvidence, DecideRefund, DecideLinkPayment, DecideRecordExternal,
 }
 
 // Guidance is what a reason allows and forbids, in words an operator can act on.
@@ -158,6 +164,21 @@ var guidance = []Guidance{
 		ReviewOrphanPayment, "A provider reported a payment of this account that no order here explains. The review ends by itself when an attempt turns out to be the one.",
 		[]DecisionKind{DecideCloseWithEvidence},
 		[]string{"linking by amount alone", "dropping the payment", "providing goods for it", "a new charge for the same buyer before it is explained"},
+	},
+	{
+		ReviewRefundUnknown, "The provider may have given the money back and its answer was lost, or fits another refund. Closing says that nothing went back.",
+		[]DecisionKind{DecideRequeryPayment, DecideConfirmRefunded, DecideCloseWithEvidence},
+		[]string{"a second refund of the same money", "telling the buyer that the refund failed", "giving the money back by other means before it is known"},
+	},
+	{
+		ReviewRefundFailed, "The money did not go back, or came back again: the buyer still waits for it, and the amount may be refunded again.",
+		[]DecisionKind{DecideRequeryPayment, DecideConfirmRefunded, DecideCloseWithEvidence},
+		[]string{"leaving the buyer without the money", "telling the buyer that it was refunded"},
+	},
+	{
+		ReviewCorrection, "The provider says that more, or less, of this payment went back than our refunds explain: somebody refunded it elsewhere, or a refund was undone.",
+		[]DecisionKind{DecideRequeryPayment, DecideCloseWithEvidence},
+		[]string{"a further refund before it is explained", "providing goods for money that went back"},
 	},
 }
 
@@ -238,7 +259,7 @@ func (f Facts) decided(d Decision) Change {
 	}
 	switch d.Decision {
 	case DecideRequeryPayment, DecideRestoreReflection:
-		if r.SubjectKind != SubjectAttempt && r.SubjectKind != SubjectOrder {
+		if r.SubjectKind != SubjectAttempt && r.SubjectKind != SubjectOrder && r.SubjectKind != SubjectRefund {
 			return rejected("wrong_subject")
 		}
 		return Change{Verdict: Applied, LookAgain: true}
@@ -249,6 +270,8 @@ func (f Facts) decided(d Decision) Change {
 		return Change{Verdict: Applied, LookAgain: true}
 	case DecideConfirmProvided:
 		return f.confirmProvided(d)
+	case DecideConfirmRefunded:
+		return f.confirmRefunded(d)
 	case DecideRerunUnit:
 		return f.rerunUnit(d)
 	case DecideCloseWithEvidence:
@@ -263,6 +286,8 @@ func (f Facts) subjectVersion(k SubjectKind) int64 {
 		return f.Attempt.Version
 	case k == SubjectUnit && f.Unit != nil:
 		return f.Unit.Version
+	case k == SubjectRefund && f.Refund != nil:
+		return f.Refund.Version
 	}
 	return 0
 }
@@ -314,6 +339,9 @@ func (f Facts) rerunUnit(d Decision) Change {
 func (f Facts) closeWithEvidence(d Decision) Change {
 	if d.Evidence.Proof == "" {
 		return rejected("evidence_proof_missing")
+	}
+	if f.Review.SubjectKind == SubjectRefund {
+		return f.closeRefund()
 	}
 	c := Change{Verdict: Applied, EndReview: true}
 	if f.Review.SubjectKind != SubjectAttempt || f.Attempt == nil {

@@ -28,6 +28,14 @@ func Apply(f Facts, t Trigger) Change {
 		return f.issuanceUnresolved(t.Code)
 	case FulfillmentChecked:
 		return f.fulfillmentChecked()
+	case RefundOpened:
+		return f.refundOpened(t.Ask)
+	case RefundClaimed:
+		return f.refundClaimed()
+	case RefundObserved:
+		return f.refundObserved(t.Refund)
+	case RefundUnresolved:
+		return f.refundUnresolved(t.Code)
 	case DecisionMade:
 		return f.decided(t.Decision)
 	}
@@ -107,6 +115,9 @@ func (f Facts) paymentObserved(p PaymentSeen) Change {
 		return Change{Verdict: Mismatch, Why: "contradiction", Open: []Opening{{Subject: SubjectAttempt, Reason: ReviewContradiction, Code: p.Code}}}
 	}
 	if to == a.Status {
+		if to == AttemptSucceeded && p.Outcome == Succeeded {
+			return f.backTold(p)
+		}
 		return unchanged()
 	}
 	if p.ReadVersion != a.Version {

@@ -1,6 +1,6 @@
 package order
 
-// Status is the state of an order, an attempt or a unit. The three graphs are drawn in docs/states.md, which a test
+// Status is the state of an order, an attempt, a unit or a refund. The four graphs are drawn in docs/states.md, which a test
 // compares with the rule.
 type Status string
 
@@ -35,11 +35,22 @@ const (
 	UnitRevoked  Status = "revoked"
 )
 
-// OrderStatuses, AttemptStatuses and UnitStatuses list every state, for exhaustive tests and the schema's checks.
+// Refund states: one try to give money back.
+const (
+	RefundRequested Status = "requested" // stored, nothing sent
+	RefundSent      Status = "sent"      // a request may be on its way
+	RefundUnknown   Status = "unknown"   // the money may have gone back; only evidence leaves this state
+	RefundPending   Status = "pending"   // the provider is at it
+	RefundSucceeded Status = "succeeded" // the money went back
+	RefundFailed    Status = "failed"    // nothing went back by this refund
+)
+
+// OrderStatuses, AttemptStatuses, UnitStatuses and RefundStatuses list every state, for exhaustive tests and the schema's checks.
 var (
 	OrderStatuses   = []Status{OrderOpen, OrderPaid, OrderCompleted, OrderCanceled, OrderExpired}
 	AttemptStatuses = []Status{AttemptCreated, AttemptSent, AttemptUnknown, AttemptPending, AttemptSucceeded, AttemptDeclined, AttemptClosed}
 	UnitStatuses    = []Status{UnitPlanned, UnitIssuing, UnitUnknown, UnitIssued, UnitRefused, UnitCanceled, UnitRevoked}
+	RefundStatuses  = []Status{RefundRequested, RefundSent, RefundUnknown, RefundPending, RefundSucceeded, RefundFailed}
 )
 
 // SubjectKind says what a transition, a review or an observation is about.
@@ -50,6 +61,7 @@ const (
 	SubjectOrder   SubjectKind = "order"
 	SubjectAttempt SubjectKind = "attempt"
 	SubjectUnit    SubjectKind = "unit"
+	SubjectRefund  SubjectKind = "refund"
 	SubjectPayment SubjectKind = "payment"
 	SubjectEvent   SubjectKind = "event"
 	SubjectOrphan  SubjectKind = "orphan" // a payment at a provider that no attempt explains: it has no order

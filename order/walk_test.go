@@ -56,6 +56,8 @@ type frozen struct {
 	order   OrderFacts
 	attempt AttemptFacts
 	unit    UnitFacts
+	refund  RefundFacts
+	money   MoneyFacts
 	review  ReviewFacts
 }
 
@@ -66,6 +68,12 @@ func freeze(f Facts) (z frozen) {
 	}
 	if f.Unit != nil {
 		z.unit = *f.Unit
+	}
+	if f.Refund != nil {
+		z.refund = *f.Refund
+	}
+	if f.Money != nil {
+		z.money = *f.Money
 	}
 	if f.Review != nil {
 		z.review = *f.Review
@@ -222,6 +230,8 @@ func TestEveryStateAndTriggerHasASoundAnswer(t *testing.T) {
 	w := &walker{t: t, edges: map[Transition]bool{}}
 	walkAll(w)
 	walkDecisions(w)
+	walkRefunds(w)
+	walkRefundDecisions(w)
 	require.Greater(t, w.cases, 500_000, "the walk lost a dimension")
 	require.Equal(t, published, w.edges, "the published graph is what the rule does, and all of it")
 }
@@ -261,7 +271,7 @@ func TestGuidanceIsWhole(t *testing.T) {
 			require.Contains(t, DecisionKinds, d)
 		}
 	}
-	require.Len(t, seen, 13)
+	require.Len(t, seen, 16)
 	require.Empty(t, GuidanceOf("bogus").Allowed)
 	require.False(t, GuidanceOf("").Allows(DecideCloseWithEvidence))
 }
