@@ -161,7 +161,9 @@ CREATE TABLE payments (
     attempt_id          text REFERENCES payment_attempts,
     currency            text NOT NULL,
     captured_minor      bigint NOT NULL,
-    refunded_minor      bigint NOT NULL DEFAULT 0,
+    refunded_minor      bigint NOT NULL DEFAULT 0, -- what the provider says went back, by us or by anybody
+    elsewhere_minor     bigint NOT NULL DEFAULT 0, -- of that, what no refund of ours explains
+    dispute             text NOT NULL DEFAULT 'none',
     matched             boolean NOT NULL,
     version             bigint NOT NULL DEFAULT 1,
     first_seen_at       timestamptz NOT NULL DEFAULT now(),
@@ -171,6 +173,8 @@ CREATE TABLE payments (
     CONSTRAINT payments_captured_not_negative CHECK (captured_minor >= 0),
     -- More can never go back than came in.
     CONSTRAINT payments_refund_within_capture CHECK (refunded_minor BETWEEN 0 AND captured_minor),
+    CONSTRAINT payments_elsewhere_within_refund CHECK (elsewhere_minor BETWEEN 0 AND refunded_minor),
+    CONSTRAINT payments_dispute_known CHECK (dispute IN ('none', 'open', 'won', 'lost')),
     -- Money that matched has an attempt, and the attempt has an order.
     CONSTRAINT payments_matched_has_attempt CHECK (NOT matched OR (attempt_id IS NOT NULL AND order_id IS NOT NULL))
 );
@@ -234,6 +238,56 @@ CREATE TABLE operations (
 ) WITH (fillfactor = 70); -- claimed and answered in place: no index holds what these updates change
 CREATE INDEX operations_by_order ON operations (order_id);
 
+-- One try to give captured money back. Its operation is of kind 'refund', belongs to the attempt, and has the refund's number as
+-- its generation: the numbers of an attempt's refunds are one row of operations each, and no refund has two (rule 7).
+CREATE TABLE refunds (
+    refund_id          text PRIMARY KEY,
+    order_id           text NOT NULL REFERENCES orders,
+    attempt_id         text NOT NULL REFERENCES payment_attempts,
+    payment_id         text NOT NULL REFERENCES payments,
+    operation_id       text NOT NULL REFERENCES operations,
+    client_id          text NOT NULL,
+    caller_key         text NOT NULL,
+    gateway            text NOT NULL,
+    account            text NOT NULL,
+    environment        text NOT NULL,
+    reference          text NOT NULL,
+    provider_refund_id text NOT NULL DEFAULT '',
+    number             integer NOT NULL,
+    left_minor         bigint NOT NULL, -- what could still go back when it was opened
+    amount_minor       bigint NOT NULL,
+    currency           text NOT NULL,
+    reason             text NOT NULL,
+    status             text NOT NULL DEFAULT 'requested',
+    version            bigint NOT NULL DEFAULT 1,
+    code               text NOT NULL DEFAULT '',
+    observed_seq       integer NOT NULL DEFAULT 0,
+    reflected_seq      integer NOT NULL DEFAULT 0,
+    checks             integer NOT NULL DEFAULT 0,
+    next_check_at      timestamptz,
+    created_at         timestamptz NOT NULL DEFAULT now(),
+    closed_at          timestamptz, -- when it last came to succeeded or failed; either may still turn into the other
+    CONSTRAINT refunds_status_known CHECK (status IN ('requested', 'sent', 'unknown', 'pending', 'succeeded', 'failed')),
+    CONSTRAINT refunds_environment_known CHECK (environment IN ('test', 'live')),
+    CONSTRAINT refunds_reason_is_word CHECK (reason ~ '^[a-z][a-z0-9_]{0,49}$'),
+    CONSTRAINT refunds_amount_positive CHECK (amount_minor > 0),
+    -- Together these two keep refunds within the capture without a lock: what is left is counted with the refunds there are, and of
+    -- two that counted the same ones only one gets the next number (PC-43).
+    CONSTRAINT refunds_amount_within_left CHECK (amount_minor <= left_minor),
+    CONSTRAINT refunds_number_unique UNIQUE (attempt_id, number),
+    CONSTRAINT refunds_closed_has_time CHECK ((status IN ('succeeded', 'failed')) = (closed_at IS NOT NULL)),
+    CONSTRAINT refunds_reflected_not_ahead CHECK (reflected_seq <= observed_seq),
+    -- The caller's key binds one-to-one to the refund, for good (rule 10).
+    CONSTRAINT refunds_caller_key_unique UNIQUE (client_id, caller_key),
+    CONSTRAINT refunds_operation_unique UNIQUE (operation_id),
+    -- Two refunds under one reference could not be told apart in the provider's books.
+    CONSTRAINT refunds_reference_unique UNIQUE (gateway, account, environment, reference)
+);
+-- One refund in the provider's books is one of ours: another one's success cannot be taken for it (PC-42).
+CREATE UNIQUE INDEX refunds_provider_id_unique ON refunds (gateway, account, environment, provider_refund_id) WHERE provider_refund_id <> '';
+CREATE INDEX refunds_to_check ON refunds (next_check_at) WHERE next_check_at IS NOT NULL;
+CREATE INDEX refunds_by_order ON refunds (order_id, created_at);
+
 CREATE TABLE issuances (
     issuance_id        text PRIMARY KEY,
     unit_id            text NOT NULL REFERENCES fulfillment_units,
@@ -292,6 +346,7 @@ CREATE TABLE observations (
     order_id            text NOT NULL,
     attempt_id          text REFERENCES payment_attempts,
     unit_id             text REFERENCES fulfillment_units,
+    refund_id           text REFERENCES refunds,
     operation_id        text REFERENCES operations,
     seq                 integer NOT NULL,
     source              text NOT NULL,
@@ -303,22 +358,24 @@ CREATE TABLE observations (
     environment         text NOT NULL DEFAULT '',
     provider_payment_id text NOT NULL DEFAULT '',
     merchant_reference  text NOT NULL DEFAULT '',
+    provider_refund_id  text NOT NULL DEFAULT '',
     currency            text NOT NULL DEFAULT '',
     amount_minor        bigint NOT NULL DEFAULT 0,
     authorized_minor    bigint NOT NULL DEFAULT 0, -- held, which says nothing about captured
     captured_minor      bigint NOT NULL DEFAULT 0,
-    refunded_minor      bigint NOT NULL DEFAULT 0,
+    refunded_minor      bigint NOT NULL DEFAULT 0, -- in all; -1 = an answer about a refund that does not say
     code                text NOT NULL DEFAULT '',
     request_id          text NOT NULL DEFAULT '',
     read_version        bigint NOT NULL DEFAULT 0,
     next_action         jsonb,
     provider_time       timestamptz,
     observed_at         timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT observations_one_subject CHECK (num_nonnulls(attempt_id, unit_id) = 1),
+    CONSTRAINT observations_one_subject CHECK (num_nonnulls(attempt_id, unit_id, refund_id) = 1),
     CONSTRAINT observations_source_known CHECK (source IN ('send', 'lookup', 'webhook', 'list', 'operator')),
     CONSTRAINT observations_outcome_known CHECK (outcome IN ('succeeded', 'declined', 'pending', 'unknown', 'untouched', 'not_found',
         'refused', 'prepared', 'issued', 'processing')),
-    CONSTRAINT observations_attempt_seq_unique UNIQUE (attempt_id, seq)
+    CONSTRAINT observations_attempt_seq_unique UNIQUE (attempt_id, seq),
+    CONSTRAINT observations_refund_seq_unique UNIQUE (refund_id, seq)
 );
 CREATE INDEX observations_by_order ON observations (order_id, observation_id);
 

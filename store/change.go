@@ -20,6 +20,10 @@ type scene struct {
 	order   sqlcgen.Order
 	attempt *sqlcgen.PaymentAttempt
 	unit    *sqlcgen.UnitLockRow
+	refund  *sqlcgen.Refund
+	payment string            // the id of the row that money speaks of
+	money   *order.MoneyFacts // of the attempt's payment, once it matched
+	sends   sqlcgen.RefundSendsRow
 	policy  order.Policy
 	lines   []sqlcgen.OrderLine // of an open order whose payment is being reflected
 
@@ -51,6 +55,14 @@ func (sc scene) facts() order.Facts {
 			f.Unit.Operation = order.IssueOperation(f.Unit.ID, int(u.Generation))
 		}
 	}
+	if sc.money != nil {
+		m := *sc.money
+		f.Money = &m
+	}
+	if r := sc.refund; r != nil {
+		f.Refund = refundFacts(*r, sc.attempt.ProviderPaymentID)
+		f.Refund.Sends, f.Refund.Quiet = int(sc.sends.Sends), sc.sends.Quiet
+	}
 	return f
 }
 
@@ -78,22 +90,44 @@ func (s *Store) write(ctx context.Context, w *work, sc *scene, c order.Change, w
 	if err := writeTransitions(ctx, w, sc, c, why); err != nil {
 		return err
 	}
+	booked, err := writeBooks(ctx, w, sc, c)
+	if err != nil {
+		return err
+	}
 	if why.raises && c.To(order.SubjectOrder) == "" { // else its move raised it
 		if err := w.write.OrderRaiseWork(ctx, sc.order.OrderID); err != nil {
 			return err
 		}
 	}
-	if sc.attempt != nil {
-		if err := writeReviews(ctx, w, sc, c, order.SubjectAttempt, sc.attempt.AttemptID, sc.attempt.Version, why); err != nil {
-			return err
-		}
-	}
-	if sc.unit != nil {
-		if err := writeReviews(ctx, w, sc, c, order.SubjectUnit, sc.unit.UnitID, sc.unit.Version, why); err != nil {
+	for _, about := range sc.subjects(c, booked) {
+		if err := writeReviews(ctx, w, sc, c, about, why); err != nil {
 			return err
 		}
 	}
 	return s.writeEvents(ctx, w, sc, c)
+}
+
+// subject is one row whose reviews a change may touch.
+type subject struct {
+	kind    order.SubjectKind
+	id      string
+	version int64
+	moved   bool // its version rose: its open reviews are about what it is now
+	settles bool // the reviews the change ends are its own
+}
+
+func (sc *scene) subjects(c order.Change, booked bool) []subject {
+	var out []subject
+	if r := sc.refund; r != nil {
+		out = append(out, subject{order.SubjectRefund, r.RefundID, r.Version, c.To(order.SubjectRefund) != "", true})
+	}
+	if a := sc.attempt; a != nil {
+		out = append(out, subject{order.SubjectAttempt, a.AttemptID, a.Version, booked || c.To(order.SubjectAttempt) != "", sc.refund == nil})
+	}
+	if u := sc.unit; u != nil {
+		out = append(out, subject{order.SubjectUnit, u.UnitID, u.Version, c.To(order.SubjectUnit) != "", true})
+	}
+	return out
 }
 
 func writeTransitions(ctx context.Context, w *work, sc *scene, c order.Change, why cause) error {
@@ -113,6 +147,9 @@ func writeTransitions(ctx context.Context, w *work, sc *scene, c order.Change, w
 		case order.SubjectUnit:
 			id = sc.unit.UnitID
 			err = moveUnit(ctx, w, sc, t, c, why)
+		case order.SubjectRefund:
+			id = sc.refund.RefundID
+			err = moveRefund(ctx, w, sc, t, why)
 		default:
 			err = fault.New(fault.InternalError, "write transition")
 		}
@@ -172,8 +209,9 @@ func moveUnit(ctx context.Context, w *work, sc *scene, t order.Transition, c ord
 	return w.write.UnitMove(ctx, p)
 }
 
-func writeReviews(ctx context.Context, w *work, sc *scene, c order.Change, kind order.SubjectKind, id string, version int64, why cause) error {
-	if len(c.Resolve) > 0 {
+func writeReviews(ctx context.Context, w *work, sc *scene, c order.Change, about subject, why cause) error {
+	kind, id, version := about.kind, about.id, about.version
+	if len(c.Resolve) > 0 && about.settles {
 		by := "evidence"
 		if why.decision != "" {
 			by = why.decision
@@ -186,7 +224,7 @@ func writeReviews(ctx context.Context, w *work, sc *scene, c order.Change, kind 
 			return err
 		}
 	}
-	if c.To(kind) != "" {
+	if about.moved {
 		if err := w.write.ReviewsTouch(ctx, sqlcgen.ReviewsTouchParams{SubjectVersion: version, SubjectKind: string(kind), SubjectID: id}); err != nil {
 			return err
 		}
@@ -220,6 +258,8 @@ type eventData struct {
 	Currency  string `json:"currency"`
 	Total     int64  `json:"total_minor"`
 	AttemptID string `json:"attempt_id,omitempty"`
+	RefundID  string `json:"refund_id,omitempty"`
+	Refund    int64  `json:"refund_minor,omitempty"`
 }
 
 func (s *Store) writeEvents(ctx context.Context, w *work, sc *scene, c order.Change) error {
@@ -233,6 +273,10 @@ func (s *Store) writeEvents(ctx context.Context, w *work, sc *scene, c order.Cha
 		}
 		if t == order.EventPaymentDeclined {
 			key += "/" + sc.attempt.AttemptID
+		}
+		if t == order.EventRefundSucceeded || t == order.EventRefundFailed {
+			key += "/" + sc.refund.RefundID
+			body.Data.RefundID, body.Data.Refund = sc.refund.RefundID, sc.refund.AmountMinor
 		}
 		payload, err := json.Marshal(body)
 		if err != nil {

@@ -28,11 +28,17 @@ INSERT INTO payments (payment_id, gateway, account, environment, provider_paymen
     ('p1', 'stripe', 'default', 'test', 'pi_1', 'o1', 'a1', 'JPY', 900, true), ('p2', 'stripe', 'default', 'test', 'pi_9', NULL, NULL, 'JPY', 5, false);
 INSERT INTO fulfillment_units (unit_id, order_id, line_no, ordinal, action, revision) VALUES ('u1', 'o1', 1, 1, 'issue', 1), ('u2', 'o1', 1, 2, 'issue', 1);
 INSERT INTO operations (operation_id, order_id, kind, attempt_id, unit_id, sealed_request, fingerprint) VALUES
-    ('op1', 'o1', 'confirm', 'a1', NULL, '', ''), ('op2', 'o1', 'issue', NULL, 'u1', '', '');
+    ('op1', 'o1', 'confirm', 'a1', NULL, '', ''), ('op2', 'o1', 'issue', NULL, 'u1', '', ''), ('op3', 'o1', 'refund', 'a1', NULL, '', '');
+INSERT INTO operations (operation_id, order_id, kind, attempt_id, generation, sealed_request, fingerprint) VALUES ('op4', 'o1', 'refund', 'a1', 2, '', '');
+INSERT INTO refunds (refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference,
+    provider_refund_id, number, left_minor, amount_minor, currency, reason) VALUES
+    ('f1', 'o1', 'a1', 'p1', 'op3', 'shop', 'k1', 'stripe', 'default', 'test', 'F1', 're_1', 1, 900, 300, 'JPY', 'requested_by_buyer'),
+    ('f2', 'o1', 'a1', 'p1', 'op4', 'shop', 'k2', 'stripe', 'default', 'test', 'F2', 're_2', 2, 600, 600, 'JPY', 'requested_by_buyer');
 INSERT INTO issuances (issuance_id, unit_id, order_id, issuer, issuer_issuance_id, source) VALUES ('i1', 'u1', 'o1', 'iss', 'x1', 'issuer');
 INSERT INTO stock VALUES ('mug', 10, 2);
 INSERT INTO stock_movements VALUES ('o1', 2, 0, 'reserve', 'mug', 1);
 INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 1, 'send', 'succeeded');
+INSERT INTO observations (order_id, refund_id, seq, source, outcome) VALUES ('o1', 'f1', 1, 'send', 'succeeded');
 INSERT INTO outbox_events VALUES ('e1', 'o1', 1, 'order.paid', 'order.paid', '{}'), ('e2', 'o1', 2, 'x', 'x', '{}');
 INSERT INTO event_deliveries (event_id, receiver, order_id, seq) VALUES ('e1', 'mail', 'o1', 1);
 INSERT INTO webhook_receipts (gateway, account, environment, event_id, event_type, proof) VALUES ('stripe', 'default', 'test', 'evt_1', 't', 'signed');
@@ -81,13 +87,28 @@ var breaches = map[string]string{
 	"attempts_one_open_per_order":  `UPDATE payment_attempts SET order_id = 'o1'`,
 	"attempts_provider_id_unique":  `UPDATE payment_attempts SET provider_payment_id = 'same'`,
 
-	"payments_identity_unique":       `UPDATE payments SET provider_payment_id = 'same'`,
-	"payments_identity_present":      `UPDATE payments SET provider_payment_id = '' WHERE payment_id = 'p2'`,
-	"payments_environment_known":     `UPDATE payments SET environment = 'prod'`,
-	"payments_captured_not_negative": `UPDATE payments SET captured_minor = -1, refunded_minor = -1 WHERE payment_id = 'p2'`,
-	"payments_refund_within_capture": `UPDATE payments SET refunded_minor = captured_minor + 1`,
-	"payments_matched_has_attempt":   `UPDATE payments SET matched = true WHERE payment_id = 'p2'`,
-	"payments_one_per_attempt":       `UPDATE payments SET matched = true, attempt_id = 'a1', order_id = 'o1'`,
+	"payments_identity_unique":         `UPDATE payments SET provider_payment_id = 'same'`,
+	"payments_identity_present":        `UPDATE payments SET provider_payment_id = '' WHERE payment_id = 'p2'`,
+	"payments_environment_known":       `UPDATE payments SET environment = 'prod'`,
+	"payments_captured_not_negative":   `UPDATE payments SET captured_minor = -1, refunded_minor = -1 WHERE payment_id = 'p2'`,
+	"payments_refund_within_capture":   `UPDATE payments SET refunded_minor = captured_minor + 1`,
+	"payments_elsewhere_within_refund": `UPDATE payments SET elsewhere_minor = refunded_minor + 1`,
+	"payments_dispute_known":           `UPDATE payments SET dispute = 'forgotten'`,
+	"payments_matched_has_attempt":     `UPDATE payments SET matched = true WHERE payment_id = 'p2'`,
+	"payments_one_per_attempt":         `UPDATE payments SET matched = true, attempt_id = 'a1', order_id = 'o1'`,
+
+	"refunds_status_known":        `UPDATE refunds SET status = 'gone'`,
+	"refunds_environment_known":   `UPDATE refunds SET environment = 'prod'`,
+	"refunds_reason_is_word":      `UPDATE refunds SET reason = 'The buyer, Ann, called'`,
+	"refunds_amount_positive":     `UPDATE refunds SET amount_minor = 0`,
+	"refunds_amount_within_left":  `UPDATE refunds SET amount_minor = left_minor + 1`,
+	"refunds_number_unique":       `UPDATE refunds SET number = 1`,
+	"refunds_closed_has_time":     `UPDATE refunds SET status = 'succeeded'`,
+	"refunds_reflected_not_ahead": `UPDATE refunds SET reflected_seq = 1`,
+	"refunds_caller_key_unique":   `UPDATE refunds SET caller_key = 'same'`,
+	"refunds_operation_unique":    `UPDATE refunds SET operation_id = 'op3'`,
+	"refunds_reference_unique":    `UPDATE refunds SET reference = 'same'`,
+	"refunds_provider_id_unique":  `UPDATE refunds SET provider_refund_id = 'same'`,
 
 	"units_identity_unique": `UPDATE fulfillment_units SET ordinal = 1`,
 	"units_status_known":    `UPDATE fulfillment_units SET status = 'lost'`,
@@ -114,6 +135,7 @@ var breaches = map[string]string{
 	"observations_source_known":       `INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 2, 'dream', 'unknown')`,
 	"observations_outcome_known":      `INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 2, 'send', 'perhaps')`,
 	"observations_attempt_seq_unique": `INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 1, 'send', 'unknown')`,
+	"observations_refund_seq_unique":  `INSERT INTO observations (order_id, refund_id, seq, source, outcome) VALUES ('o1', 'f1', 1, 'send', 'unknown')`,
 
 	"outbox_business_event_unique":  `UPDATE outbox_events SET business_key = 'order.paid'`,
 	"outbox_seq_unique":             `UPDATE outbox_events SET seq = 1`,
@@ -185,6 +207,7 @@ func TestSchemaAndRuleKnowTheSameStates(t *testing.T) {
 	e := setup(t)
 	for constraint, states := range map[string][]order.Status{
 		"orders_status_known": order.OrderStatuses, "attempts_status_known": order.AttemptStatuses, "units_status_known": order.UnitStatuses,
+		"refunds_status_known": order.RefundStatuses,
 	} {
 		def := e.text("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = $1", constraint)
 		got := e.text("SELECT string_agg(m[1], ', ' ORDER BY m[1]) FROM regexp_matches($1, '''([a-z_]+)''', 'g') AS m", def)
@@ -193,7 +216,7 @@ func TestSchemaAndRuleKnowTheSameStates(t *testing.T) {
 	}
 }
 
-// Columns of a unique rule are NOT NULL, since NULLs never collide. A return token is not there when the browser goes elsewhere; the other four have a check beside them that says when
+// Columns of a unique rule are NOT NULL, since NULLs never collide. A return token is not there when the browser goes elsewhere; the other five have a check beside them that says when
 // the column is set: the one_subject rules and payments_matched_has_attempt.
 func TestUniqueColumnsAreNotNull(t *testing.T) {
 	t.Parallel()
@@ -202,5 +225,5 @@ func TestUniqueColumnsAreNotNull(t *testing.T) {
 		JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
 		WHERE n.nspname = 'public' AND i.indisunique AND NOT a.attnotnull`)
-	require.Equal(t, "attempts_return_token_unique.return_token_hash observations_attempt_seq_unique.attempt_id operations_attempt_unique.attempt_id operations_unit_unique.unit_id payments_one_per_attempt.attempt_id", got)
+	require.Equal(t, "attempts_return_token_unique.return_token_hash observations_attempt_seq_unique.attempt_id observations_refund_seq_unique.refund_id operations_attempt_unique.attempt_id operations_unit_unique.unit_id payments_one_per_attempt.attempt_id", got)
 }

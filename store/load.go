@@ -25,6 +25,19 @@ type Snapshot struct {
 	DeliveriesFresh int64 // events nobody has tried to deliver yet
 	Reviews         []ReviewHead
 	UnitsHeld       []order.UnitID `json:",omitempty"` // units a person has, the next to be asked about first; a few at a time
+	Refunds         []RefundHead   `json:",omitempty"`
+}
+
+// RefundHead is a refund that is unfinished, has answers that were not reflected, or has to be asked about once more.
+type RefundHead struct {
+	ID          order.RefundID  `json:"id"`
+	Attempt     order.AttemptID `json:"attempt_id"`
+	Status      order.Status    `json:"status"`
+	Gateway     string          `json:"gateway"`
+	Account     string          `json:"account"`
+	Environment string          `json:"environment"`
+	Unreflected bool            `json:"unreflected"`
+	Look        bool            `json:"look,omitempty"` // settled, and something says otherwise: a fresh answer decides (rule 5)
 }
 
 // AttemptHead is an attempt that is unclosed, has answers that were not reflected, or has to be asked about once more.
@@ -73,7 +86,14 @@ func (s *Store) Snapshot(ctx context.Context, id order.ID, batch int) (Snapshot,
 	for _, part := range []struct {
 		from []byte
 		to   any
-	}{{row.Attempts, &out.Attempts}, {row.ExternalOpen, &out.ExternalOpen}, {row.UnitCounts, &out.UnitCounts}, {row.Reviews, &out.Reviews}, {row.UnitsHeld, &out.UnitsHeld}} {
+	}{
+		{row.Attempts, &out.Attempts},
+		{row.ExternalOpen, &out.ExternalOpen},
+		{row.UnitCounts, &out.UnitCounts},
+		{row.Reviews, &out.Reviews},
+		{row.UnitsHeld, &out.UnitsHeld},
+		{row.Refunds, &out.Refunds},
+	} {
 		if err := json.Unmarshal(part.from, part.to); err != nil {
 			return Snapshot{}, fault.Wrap(fault.InternalError, "load order", err)
 		}

@@ -37,10 +37,14 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 		var row sqlcgen.AttemptLockRow
 		var seen []sqlcgen.Observation
 		var lines []sqlcgen.OrderLine
+		var paid []sqlcgen.Payment
+		var sums sqlcgen.RefundSumsRow
 		if err := w.together(ctx,
 			func(q *sqlcgen.Queries) (err error) { row, err = q.AttemptLock(ctx, string(id)); return },
 			func(q *sqlcgen.Queries) (err error) { seen, err = q.ObservationsUnreflected(ctx, string(id)); return },
 			func(q *sqlcgen.Queries) (err error) { lines, err = q.OrderLinesToPlan(ctx, string(id)); return },
+			func(q *sqlcgen.Queries) (err error) { paid, err = q.RefundPaymentLock(ctx, string(id)); return },
+			func(q *sqlcgen.Queries) (err error) { sums, err = q.RefundSums(ctx, string(id)); return },
 		); err != nil {
 			return err
 		}
@@ -49,6 +53,9 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 			return err
 		}
 		sc.attempt, sc.lines = &row.PaymentAttempt, lines
+		if len(paid) > 0 {
+			sc.setMoney(paid[0], sums.RequestedMinor, sums.UnderwayMinor, sums.SucceededMinor)
+		}
 		out.WorkFrom, out.WorkTo = sc.order.WorkSeq, sc.order.WorkSeq
 		for i := range seen {
 			sc.seen = seen[i].Seq
@@ -104,7 +111,7 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 			}
 		}
 	}
-	raises := c.PlanUnits || len(c.Events) > 0
+	raises := c.PlanUnits || len(c.Events) > 0 || c.LookRefunds
 	err := s.write(ctx, w, sc, c, cause{trigger: order.PaymentObserved, observation: &o.ObservationID, code: p.Code, nextAction: o.NextAction, raises: raises})
 	if err != nil {
 		return err

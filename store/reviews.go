@@ -120,12 +120,17 @@ func decisionScene(ctx context.Context, w *work, r sqlcgen.Review) (scene, error
 			return sc, err
 		}
 		sc.unit = &u
+	case order.SubjectRefund:
+		return refundScene(ctx, w, order.RefundID(r.SubjectID))
 	}
 	return sc, nil
 }
 
 // lastSend tells the rule whether a request of the unit may still be under way.
 func lastSend(ctx context.Context, w *work, sc scene, f *order.Facts) (string, error) {
+	if sc.refund != nil {
+		return sc.refund.OperationID, nil // its scene has asked
+	}
 	if f.Unit == nil || f.Unit.Operation == "" {
 		return "", nil
 	}
@@ -199,6 +204,9 @@ func subjectStates(sc scene) string {
 	}
 	if sc.unit != nil {
 		m["unit"], m["unit_version"] = sc.unit.Status, sc.unit.Version
+	}
+	if sc.refund != nil {
+		m["refund"], m["refund_version"] = sc.refund.Status, sc.refund.Version
 	}
 	b, _ := json.Marshal(m) // strings and numbers always marshal
 	return string(b)

@@ -54,7 +54,7 @@ type Due struct {
 	Subject string
 }
 
-// ChecksDue names attempts and units to look up again, and puts their next look off by again.
+// ChecksDue names attempts, units and refunds to look up again, and puts their next look off by again.
 func (s *Store) ChecksDue(ctx context.Context, again time.Duration, max int) ([]Due, error) {
 	var out []Due
 	attempts, err := s.q().AttemptsToCheck(ctx, again, int32(max))
@@ -71,5 +71,16 @@ func (s *Store) ChecksDue(ctx context.Context, again time.Duration, max int) ([]
 	for _, u := range units {
 		out = append(out, Due{Order: order.ID(u.OrderID), Subject: u.UnitID})
 	}
-	return out, nil
+	refunds, err := s.RefundsToCheck(ctx, again, max)
+	return append(out, refunds...), err
+}
+
+// RefundsToCheck names refunds to look up again, and puts their next look off by again; ever more rarely.
+func (s *Store) RefundsToCheck(ctx context.Context, again time.Duration, max int) ([]Due, error) {
+	rows, err := s.q().RefundsToCheck(ctx, again, int32(max))
+	out := make([]Due, len(rows))
+	for i, r := range rows {
+		out[i] = Due{Order: order.ID(r.OrderID), Subject: r.RefundID}
+	}
+	return out, translate("list due lookups", err)
 }

@@ -84,6 +84,7 @@ type View struct {
 	Attempts     []sqlcgen.PaymentAttempt
 	Operations   []sqlcgen.OperationsByOrderRow
 	Payments     []sqlcgen.Payment
+	Refunds      []sqlcgen.Refund
 	Units        []sqlcgen.UnitsByOrderRow
 	Issuances    []sqlcgen.Issuance
 	Deliveries   []sqlcgen.DeliveriesByOrderRow
@@ -108,6 +109,7 @@ func (s *Store) OrderView(ctx context.Context, client order.ClientID, id order.I
 			func() (err error) { v.Attempts, err = q.AttemptsByOrder(ctx, key); return },
 			func() (err error) { v.Operations, err = q.OperationsByOrder(ctx, key); return },
 			func() (err error) { v.Payments, err = q.PaymentsByOrder(ctx, &key); return },
+			func() (err error) { v.Refunds, err = q.RefundsByOrder(ctx, key); return },
 			func() (err error) { v.Units, err = q.UnitsByOrder(ctx, key); return },
 			func() (err error) { v.Issuances, err = q.IssuancesByOrder(ctx, key); return },
 			func() (err error) { v.Deliveries, err = q.DeliveriesByOrder(ctx, key); return },

@@ -81,9 +81,9 @@ VALUES (sqlc.arg(operation_id), sqlc.arg(order_id), sqlc.arg(kind), sqlc.narg(at
 ON CONFLICT DO NOTHING;
 
 -- name: AttemptWork :many
--- An attempt with its outside writes, in the order they are sent. Every attempt has at least one.
+-- An attempt with its outside writes, in the order they are sent. Every attempt has at least one. Refunds are not among them.
 SELECT sqlc.embed(a), sqlc.embed(o) FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
-WHERE a.attempt_id = $1 ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation;
+WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation;
 
 -- name: OperationsByOrder :many
 SELECT operation_id, kind, attempt_id, unit_id, generation, sends, sent_at, last_sent_at, outcome, outcome_code, created_at
@@ -96,7 +96,7 @@ SELECT * FROM operations WHERE operation_id = $1;
 -- Only the winner sends first (rule 2). What takes money is sent only while the attempt is undecided and the promise stands: a
 -- second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
 UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now(), credential = sqlc.arg(credential)
-WHERE operation_id = sqlc.arg(operation_id) AND sent_at IS NULL
+WHERE operation_id = sqlc.arg(operation_id) AND sent_at IS NULL AND kind <> 'refund'
   AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
        -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
        SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
@@ -108,7 +108,7 @@ RETURNING *;
 -- meanwhile: once a person has closed the attempt or opened a new operation for the unit, the old request is never sent again.
 WITH attempt AS (
     SELECT a.attempt_id FROM operations o JOIN payment_attempts a ON a.attempt_id = o.attempt_id JOIN orders r ON r.order_id = a.order_id
-    WHERE o.operation_id = sqlc.arg(operation_id) AND a.closed_at IS NULL
+    WHERE o.operation_id = sqlc.arg(operation_id) AND a.closed_at IS NULL AND o.kind <> 'refund'
       AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
     FOR SHARE OF a),
 unit AS (
@@ -154,12 +154,12 @@ UPDATE operations SET outcome = sqlc.arg(outcome)::text, outcome_code = sqlc.arg
 WHERE operation_id = sqlc.arg(operation_id) AND sends > 0 AND (finished_at IS NULL OR sqlc.arg(outcome)::text <> 'unknown');
 
 -- name: ObservationKeep :exec
-INSERT INTO observations (order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
-                          environment, provider_payment_id, merchant_reference, currency, amount_minor, authorized_minor, captured_minor,
+INSERT INTO observations (order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
+                          environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor,
                           refunded_minor, code, request_id, read_version, next_action, provider_time)
-VALUES (sqlc.arg(order_id), sqlc.narg(attempt_id), sqlc.narg(unit_id), sqlc.narg(operation_id), sqlc.arg(seq), sqlc.arg(source),
+VALUES (sqlc.arg(order_id), sqlc.narg(attempt_id), sqlc.narg(unit_id), sqlc.narg(refund_id), sqlc.narg(operation_id), sqlc.arg(seq), sqlc.arg(source),
         sqlc.arg(outcome), sqlc.arg(final), sqlc.arg(provider_status), sqlc.arg(gateway), sqlc.arg(account), sqlc.arg(environment),
-        sqlc.arg(provider_payment_id), sqlc.arg(merchant_reference), sqlc.arg(currency), sqlc.arg(amount_minor),
+        sqlc.arg(provider_payment_id), sqlc.arg(merchant_reference), sqlc.arg(provider_refund_id), sqlc.arg(currency), sqlc.arg(amount_minor),
         sqlc.arg(authorized_minor), sqlc.arg(captured_minor), sqlc.arg(refunded_minor), sqlc.arg(code), sqlc.arg(request_id), sqlc.arg(read_version),
         sqlc.narg(next_action), sqlc.narg(provider_time));
 
@@ -173,12 +173,14 @@ SELECT * FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 200
 
 -- name: PaymentRecord :exec
 -- A payment is one row for ever: told again, it stays; its amounts follow the provider's books. One that fitted nothing before
--- goes to the attempt it turns out to match.
+-- goes to the attempt it turns out to match. What went back of a payment that matched is the books' matter (PaymentBooks), and an
+-- answer that does not fit changes nothing of it: refunds are counted against it.
 INSERT INTO payments (payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor,
                       refunded_minor, matched)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, provider_payment_id) DO UPDATE
-SET captured_minor = excluded.captured_minor, refunded_minor = excluded.refunded_minor,
+SET captured_minor = CASE WHEN payments.matched THEN payments.captured_minor ELSE excluded.captured_minor END,
+    refunded_minor = CASE WHEN payments.matched THEN payments.refunded_minor ELSE excluded.refunded_minor END,
     order_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.order_id ELSE excluded.order_id END,
     attempt_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.attempt_id ELSE excluded.attempt_id END,
     matched = payments.matched OR excluded.matched, version = payments.version + 1;

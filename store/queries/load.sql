@@ -7,6 +7,11 @@ SELECT sqlc.embed(o),
             ORDER BY a.created_at), '[]'::jsonb)
      FROM payment_attempts a WHERE a.order_id = o.order_id AND (a.closed_at IS NULL OR a.observed_seq <> a.reflected_seq
          OR (a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)))::jsonb AS attempts,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('id', f.refund_id, 'attempt_id', f.attempt_id, 'status', f.status, 'gateway', f.gateway,
+            'account', f.account, 'environment', f.environment, 'unreflected', f.observed_seq <> f.reflected_seq,
+            'look', f.status IN ('succeeded', 'failed') AND f.next_check_at IS NOT NULL) ORDER BY f.created_at, f.refund_id), '[]'::jsonb)
+     FROM refunds f WHERE f.order_id = o.order_id AND (f.status NOT IN ('succeeded', 'failed') OR f.observed_seq <> f.reflected_seq
+         OR f.next_check_at IS NOT NULL))::jsonb AS refunds,
     (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = o.order_id AND u.status = 'planned' AND u.action IN ('stock', 'grant')) AS internal_planned,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', x.unit_id, 'status', x.status)), '[]'::jsonb) FROM (
         SELECT u.unit_id, u.status FROM fulfillment_units u

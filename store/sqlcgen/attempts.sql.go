@@ -371,7 +371,7 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 
 const attemptWork = `-- name: AttemptWork :many
 SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
-WHERE a.attempt_id = $1 ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation
+WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation
 `
 
 type AttemptWorkRow struct {
@@ -379,7 +379,7 @@ type AttemptWorkRow struct {
 	Operation      Operation
 }
 
-// An attempt with its outside writes, in the order they are sent. Every attempt has at least one.
+// An attempt with its outside writes, in the order they are sent. Every attempt has at least one. Refunds are not among them.
 func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptWorkRow, error) {
 	rows, err := q.db.Query(ctx, attemptWork, attemptID)
 	if err != nil {
@@ -616,20 +616,21 @@ func (q *Queries) BucketTake(ctx context.Context, arg BucketTakeParams) (int64, 
 }
 
 const observationKeep = `-- name: ObservationKeep :exec
-INSERT INTO observations (order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
-                          environment, provider_payment_id, merchant_reference, currency, amount_minor, authorized_minor, captured_minor,
+INSERT INTO observations (order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
+                          environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor,
                           refunded_minor, code, request_id, read_version, next_action, provider_time)
-VALUES ($1, $2, $3, $4, $5, $6,
-        $7, $8, $9, $10, $11, $12,
-        $13, $14, $15, $16,
-        $17, $18, $19, $20, $21, $22,
-        $23, $24)
+VALUES ($1, $2, $3, $4, $5, $6, $7,
+        $8, $9, $10, $11, $12, $13,
+        $14, $15, $16, $17, $18,
+        $19, $20, $21, $22, $23, $24,
+        $25, $26)
 `
 
 type ObservationKeepParams struct {
 	OrderID           string
 	AttemptID         *string
 	UnitID            *string
+	RefundID          *string
 	OperationID       *string
 	Seq               int32
 	Source            string
@@ -641,6 +642,7 @@ type ObservationKeepParams struct {
 	Environment       string
 	ProviderPaymentID string
 	MerchantReference string
+	ProviderRefundID  string
 	Currency          string
 	AmountMinor       int64
 	AuthorizedMinor   int64
@@ -658,6 +660,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 		arg.OrderID,
 		arg.AttemptID,
 		arg.UnitID,
+		arg.RefundID,
 		arg.OperationID,
 		arg.Seq,
 		arg.Source,
@@ -669,6 +672,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 		arg.Environment,
 		arg.ProviderPaymentID,
 		arg.MerchantReference,
+		arg.ProviderRefundID,
 		arg.Currency,
 		arg.AmountMinor,
 		arg.AuthorizedMinor,
@@ -684,7 +688,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 }
 
 const observationsByOrder = `-- name: ObservationsByOrder :many
-SELECT observation_id, order_id, attempt_id, unit_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
+SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
 `
 
 func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Observation, error) {
@@ -701,6 +705,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 			&i.OrderID,
 			&i.AttemptID,
 			&i.UnitID,
+			&i.RefundID,
 			&i.OperationID,
 			&i.Seq,
 			&i.Source,
@@ -712,6 +717,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 			&i.Environment,
 			&i.ProviderPaymentID,
 			&i.MerchantReference,
+			&i.ProviderRefundID,
 			&i.Currency,
 			&i.AmountMinor,
 			&i.AuthorizedMinor,
@@ -735,7 +741,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 }
 
 const observationsUnreflected = `-- name: ObservationsUnreflected :many
-SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.next_action, o.provider_time, o.observed_at FROM observations o
+SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.next_action, o.provider_time, o.observed_at FROM observations o
 WHERE o.attempt_id = $1::text AND o.seq > (SELECT a.reflected_seq FROM payment_attempts a WHERE a.attempt_id = $1::text)
 ORDER BY o.seq
 `
@@ -754,6 +760,7 @@ func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID string)
 			&i.OrderID,
 			&i.AttemptID,
 			&i.UnitID,
+			&i.RefundID,
 			&i.OperationID,
 			&i.Seq,
 			&i.Source,
@@ -765,6 +772,7 @@ func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID string)
 			&i.Environment,
 			&i.ProviderPaymentID,
 			&i.MerchantReference,
+			&i.ProviderRefundID,
 			&i.Currency,
 			&i.AmountMinor,
 			&i.AuthorizedMinor,
@@ -817,7 +825,7 @@ func (q *Queries) OperationAnswered(ctx context.Context, operationID string) err
 
 const operationClaim = `-- name: OperationClaim :one
 UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now(), credential = $1
-WHERE operation_id = $2 AND sent_at IS NULL
+WHERE operation_id = $2 AND sent_at IS NULL AND kind <> 'refund'
   AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
        -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
        SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
@@ -855,7 +863,7 @@ func (q *Queries) OperationClaim(ctx context.Context, credential string, operati
 const operationClaimAgain = `-- name: OperationClaimAgain :one
 WITH attempt AS (
     SELECT a.attempt_id FROM operations o JOIN payment_attempts a ON a.attempt_id = o.attempt_id JOIN orders r ON r.order_id = a.order_id
-    WHERE o.operation_id = $2 AND a.closed_at IS NULL
+    WHERE o.operation_id = $2 AND a.closed_at IS NULL AND o.kind <> 'refund'
       AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
     FOR SHARE OF a),
 unit AS (
@@ -1091,7 +1099,8 @@ INSERT INTO payments (payment_id, gateway, account, environment, provider_paymen
                       refunded_minor, matched)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, provider_payment_id) DO UPDATE
-SET captured_minor = excluded.captured_minor, refunded_minor = excluded.refunded_minor,
+SET captured_minor = CASE WHEN payments.matched THEN payments.captured_minor ELSE excluded.captured_minor END,
+    refunded_minor = CASE WHEN payments.matched THEN payments.refunded_minor ELSE excluded.refunded_minor END,
     order_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.order_id ELSE excluded.order_id END,
     attempt_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.attempt_id ELSE excluded.attempt_id END,
     matched = payments.matched OR excluded.matched, version = payments.version + 1
@@ -1112,7 +1121,8 @@ type PaymentRecordParams struct {
 }
 
 // A payment is one row for ever: told again, it stays; its amounts follow the provider's books. One that fitted nothing before
-// goes to the attempt it turns out to match.
+// goes to the attempt it turns out to match. What went back of a payment that matched is the books' matter (PaymentBooks), and an
+// answer that does not fit changes nothing of it: refunds are counted against it.
 func (q *Queries) PaymentRecord(ctx context.Context, arg PaymentRecordParams) error {
 	_, err := q.db.Exec(ctx, paymentRecord,
 		arg.PaymentID,
@@ -1131,7 +1141,7 @@ func (q *Queries) PaymentRecord(ctx context.Context, arg PaymentRecordParams) er
 }
 
 const paymentsByOrder = `-- name: PaymentsByOrder :many
-SELECT payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor, refunded_minor, matched, version, first_seen_at FROM payments WHERE order_id = $1 ORDER BY first_seen_at, payment_id
+SELECT payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor, refunded_minor, elsewhere_minor, dispute, matched, version, first_seen_at FROM payments WHERE order_id = $1 ORDER BY first_seen_at, payment_id
 `
 
 func (q *Queries) PaymentsByOrder(ctx context.Context, orderID *string) ([]Payment, error) {
@@ -1154,6 +1164,8 @@ func (q *Queries) PaymentsByOrder(ctx context.Context, orderID *string) ([]Payme
 			&i.Currency,
 			&i.CapturedMinor,
 			&i.RefundedMinor,
+			&i.ElsewhereMinor,
+			&i.Dispute,
 			&i.Matched,
 			&i.Version,
 			&i.FirstSeenAt,

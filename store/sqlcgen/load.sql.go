@@ -17,6 +17,11 @@ SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o
             ORDER BY a.created_at), '[]'::jsonb)
      FROM payment_attempts a WHERE a.order_id = o.order_id AND (a.closed_at IS NULL OR a.observed_seq <> a.reflected_seq
          OR (a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)))::jsonb AS attempts,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('id', f.refund_id, 'attempt_id', f.attempt_id, 'status', f.status, 'gateway', f.gateway,
+            'account', f.account, 'environment', f.environment, 'unreflected', f.observed_seq <> f.reflected_seq,
+            'look', f.status IN ('succeeded', 'failed') AND f.next_check_at IS NOT NULL) ORDER BY f.created_at, f.refund_id), '[]'::jsonb)
+     FROM refunds f WHERE f.order_id = o.order_id AND (f.status NOT IN ('succeeded', 'failed') OR f.observed_seq <> f.reflected_seq
+         OR f.next_check_at IS NOT NULL))::jsonb AS refunds,
     (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = o.order_id AND u.status = 'planned' AND u.action IN ('stock', 'grant')) AS internal_planned,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', x.unit_id, 'status', x.status)), '[]'::jsonb) FROM (
         SELECT u.unit_id, u.status FROM fulfillment_units u
@@ -39,6 +44,7 @@ FROM orders o WHERE o.order_id = $2
 type OrderSnapshotRow struct {
 	Order           Order
 	Attempts        []byte
+	Refunds         []byte
 	InternalPlanned int64
 	ExternalOpen    []byte
 	UnitsHeld       []byte
@@ -77,6 +83,7 @@ func (q *Queries) OrderSnapshot(ctx context.Context, batch int32, orderID string
 		&i.Order.CompletedAt,
 		&i.Order.EndedAt,
 		&i.Attempts,
+		&i.Refunds,
 		&i.InternalPlanned,
 		&i.ExternalOpen,
 		&i.UnitsHeld,

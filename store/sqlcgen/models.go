@@ -111,6 +111,7 @@ type Observation struct {
 	OrderID           string
 	AttemptID         *string
 	UnitID            *string
+	RefundID          *string
 	OperationID       *string
 	Seq               int32
 	Source            string
@@ -122,6 +123,7 @@ type Observation struct {
 	Environment       string
 	ProviderPaymentID string
 	MerchantReference string
+	ProviderRefundID  string
 	Currency          string
 	AmountMinor       int64
 	AuthorizedMinor   int64
@@ -239,6 +241,8 @@ type Payment struct {
 	Currency          string
 	CapturedMinor     int64
 	RefundedMinor     int64
+	ElsewhereMinor    int64
+	Dispute           string
 	Matched           bool
 	Version           int64
 	FirstSeenAt       time.Time
@@ -278,6 +282,35 @@ type RateBucket struct {
 	Bucket     string
 	Tokens     int32
 	RefilledAt time.Time
+}
+
+type Refund struct {
+	RefundID         string
+	OrderID          string
+	AttemptID        string
+	PaymentID        string
+	OperationID      string
+	ClientID         string
+	CallerKey        string
+	Gateway          string
+	Account          string
+	Environment      string
+	Reference        string
+	ProviderRefundID string
+	Number           int32
+	LeftMinor        int64
+	AmountMinor      int64
+	Currency         string
+	Reason           string
+	Status           string
+	Version          int64
+	Code             string
+	ObservedSeq      int32
+	ReflectedSeq     int32
+	Checks           int32
+	NextCheckAt      *time.Time
+	CreatedAt        time.Time
+	ClosedAt         *time.Time
 }
 
 type Review struct {
