@@ -112,7 +112,9 @@ func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) ([]byte, *refuse
 		return nil, large
 	}
 	// Best effort: where the server cannot set it, its own limit on reading stands.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.d.ReadTimeout))
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(h.d.ReadTimeout))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // else it would end the request while the row is being written
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	var slow net.Error

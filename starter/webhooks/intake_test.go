@@ -120,8 +120,14 @@ func TestPaymentsOwnSecret(t *testing.T) {
 	// Nothing is held, so null is equal to nothing: a hint.
 	require.Equal(t, 200, post("unheld", nil))
 	require.Equal(t, "none", b.text("SELECT proof FROM webhook_receipts WHERE event_id = 'unheld'"))
+	a := b.becomes(b.attempt(), order.Unknown)
+	b.holds(a, "") // an empty secret is none
+	e := about(a, "empty", gateways.Succeeded)
+	e.Proof = gateways.ProofSecret
+	require.Equal(t, 200, b.post(e))
+	require.Equal(t, "none", b.text("SELECT proof FROM webhook_receipts WHERE event_id = 'empty'"))
 	b.quiet()
-	require.Equal(t, 2, b.runs.total())
+	require.Equal(t, 3, b.runs.total())
 	require.Zero(t, b.count("SELECT count(*) FROM webhook_receipts w WHERE w::text LIKE '%marker%'"), "a secret is in a row")
 }
 
