@@ -22,9 +22,10 @@ const read verb = "lookup"
 // Where a row holds. A decline means something only where a payment method is tried: on a cancel the same word would say
 // nothing about the cancel.
 var (
-	pays   = []verb{gateways.Prepare, gateways.Confirm}
-	writes = []verb{gateways.Prepare, gateways.Confirm, gateways.Cancel}
-	always = append([]verb{read}, writes...)
+	pays    = []verb{gateways.Prepare, gateways.Confirm}
+	refunds = []verb{gateways.Refund}
+	writes  = []verb{gateways.Prepare, gateways.Confirm, gateways.Cancel, gateways.Refund}
+	always  = append([]verb{read}, writes...)
 )
 
 // row maps Stripe's words to a code of ours. An empty field matches anything; the first matching row wins, so narrower
@@ -35,6 +36,7 @@ type row struct {
 	codes   string // codes, separated by spaces
 	typ     string // error type
 	bare    bool   // only where the error has no code
+	param   string // what the error complains about
 	status  int    // HTTP status; never alone, only together with bare
 	to      fault.Code
 }
@@ -80,6 +82,11 @@ var errorTable = []row{
 	{on: always, bare: true, typ: "invalid_request_error", status: http.StatusUnauthorized, to: fault.GatewayMisconfigured},
 	{on: always, bare: true, typ: "invalid_request_error", status: http.StatusForbidden, to: fault.GatewayMisconfigured},
 
+	// More than what is left, or a payment that took nothing: Stripe has no code for either, only the parameter it complains
+	// about. What is left differs from our books then, so a look comes before anything else.
+	{on: refunds, bare: true, typ: "invalid_request_error", param: "amount", status: http.StatusBadRequest, to: fault.PaymentAlready},
+	{on: refunds, bare: true, typ: "invalid_request_error", param: "payment_intent", status: http.StatusBadRequest, to: fault.PaymentAlready},
+
 	{on: writes, codes: "charge_expired_for_capture capture_charge_authorization_expired charge_disputed " +
 		"refund_disputed_payment charge_not_refundable balance_insufficient", to: fault.PaymentNeedsReview},
 
@@ -93,6 +100,7 @@ func (r row) matches(v verb, e *stripego.Error) bool {
 		(r.codes == "" || (e.Code != "" && slices.Contains(strings.Fields(r.codes), string(e.Code)))) &&
 		(r.typ == "" || r.typ == string(e.Type)) &&
 		(!r.bare || e.Code == "") &&
+		(r.param == "" || r.param == e.Param) &&
 		(r.status == 0 || r.status == e.HTTPStatusCode)
 }
 

@@ -109,6 +109,15 @@ func TestUnlistedWordsDecideNothing(t *testing.T) {
 		"ReadServerError":           {read, stripego.Error{Type: "api_error", HTTPStatusCode: 500}, fault.GatewayReadFailed},
 		"ReadDecline":               {read, stripego.Error{Code: "card_declined", Type: "card_error", HTTPStatusCode: 402}, fault.GatewayReadFailed},
 		"ReadUnauthorized":          {read, stripego.Error{Type: "invalid_request_error", HTTPStatusCode: 401}, fault.GatewayMisconfigured},
+		"RefundAboveWhatIsLeft":     {gateways.Refund, stripego.Error{Type: "invalid_request_error", Param: "amount", HTTPStatusCode: 400}, fault.PaymentAlready},
+		"RefundOfNothingCaptured":   {gateways.Refund, stripego.Error{Type: "invalid_request_error", Param: "payment_intent", HTTPStatusCode: 400}, fault.PaymentAlready},
+		"RefundOfAnOddParameter":    {gateways.Refund, stripego.Error{Type: "invalid_request_error", Param: "reason", HTTPStatusCode: 400}, fault.PaymentUnknown},
+		"RefundServerError":         {gateways.Refund, stripego.Error{Type: "api_error", Param: "amount", HTTPStatusCode: 500}, fault.PaymentUnknown},
+		"RefundedBefore":            {gateways.Refund, stripego.Error{Code: "charge_already_refunded", Type: "invalid_request_error", HTTPStatusCode: 400}, fault.PaymentAlready},
+		"RefundOfADispute":          {gateways.Refund, stripego.Error{Code: "charge_disputed", Type: "invalid_request_error", HTTPStatusCode: 400}, fault.PaymentNeedsReview},
+		"RefundWithoutFunds":        {gateways.Refund, stripego.Error{Code: "balance_insufficient", Type: "invalid_request_error", HTTPStatusCode: 400}, fault.PaymentNeedsReview},
+		"DeclineOnRefund":           {gateways.Refund, stripego.Error{Code: "card_declined", Type: "card_error", HTTPStatusCode: 402}, fault.PaymentUnknown},
+		"AmountOnConfirm":           {gateways.Confirm, stripego.Error{Type: "invalid_request_error", Param: "amount", HTTPStatusCode: 400}, fault.PaymentUnknown},
 		"UnknownDeclineCodeIsStill": {gateways.Confirm, stripego.Error{Code: "card_declined", DeclineCode: "brand_new", Type: "card_error", HTTPStatusCode: 402}, fault.PaymentDeclined},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +138,7 @@ func TestEveryRowIsReachable(t *testing.T) {
 		}
 		for _, code := range codes {
 			for _, v := range r.on {
-				e := &stripego.Error{Code: stripego.ErrorCode(code), DeclineCode: stripego.DeclineCode(r.decline), Type: stripego.ErrorType(r.typ), HTTPStatusCode: r.status}
+				e := &stripego.Error{Code: stripego.ErrorCode(code), DeclineCode: stripego.DeclineCode(r.decline), Type: stripego.ErrorType(r.typ), HTTPStatusCode: r.status, Param: r.param}
 				for j, other := range errorTable {
 					if other.matches(v, e) {
 						require.Equal(t, i, j, "row %d (%s) is shadowed by row %d", i, code, j)

@@ -86,7 +86,9 @@ func (g *Gateway) findByReference(ctx context.Context, reference string, begin t
 	var best *stripego.PaymentIntent
 	since, after := strconv.FormatInt(begin.Unix(), 10), ""
 	for range listPages {
-		page, err := g.listPage(ctx, since, after)
+		fields := &form.Values{}
+		fields.Add("created[gte]", since)
+		page, err := g.listPage(ctx, fields, after)
 		if err != nil {
 			return "", err
 		}
@@ -115,9 +117,8 @@ func (g *Gateway) findByReference(ctx context.Context, reference string, begin t
 	return best.ID, nil
 }
 
-func (g *Gateway) listPage(ctx context.Context, since, after string) (*stripego.PaymentIntentList, error) {
-	fields := &form.Values{}
-	fields.Add("created[gte]", since)
+// listPage reads one page of a listing; fields say of what.
+func (g *Gateway) listPage(ctx context.Context, fields *form.Values, after string) (*stripego.PaymentIntentList, error) {
 	fields.Add("limit", strconv.Itoa(listLimit))
 	if after != "" {
 		fields.Add("starting_after", after)
@@ -126,7 +127,7 @@ func (g *Gateway) listPage(ctx context.Context, since, after string) (*stripego.
 	err := g.client.read(ctx, "/v1/payment_intents", fields, page)
 	var refusal *stripego.Error
 	switch {
-	case err == nil && page.Object == "list":
+	case err == nil && page.Object == "list" && page.Data != nil:
 		return &page.PaymentIntentList, nil
 	case err == nil:
 		return nil, g.answered(fault.GatewayReadFailed, read, page.LastResponse)

@@ -157,6 +157,9 @@ func listRefunds(_ *Sim, r *request, _ string) (any, *apiError) {
 	if bad := r.params.known("created", "limit", "starting_after", "ending_before", "payment_intent", "charge", "expand"); bad != nil {
 		return nil, bad
 	}
+	if bad := r.expandable("data.charge"); bad != nil {
+		return nil, bad
+	}
 	all, intent, charge := r.account.refundBy, r.params.text("payment_intent"), r.params.text("charge")
 	return r.list(series{
 		kind: "refund", length: len(all),
@@ -165,7 +168,7 @@ func listRefunds(_ *Sim, r *request, _ string) (any, *apiError) {
 		keep: func(i int) bool {
 			return (intent == "" || all[i].charge.intent.id == intent) && (charge == "" || all[i].charge.id == charge)
 		},
-		view: func(i int) any { return all[i].view() },
+		view: func(i int) any { return r.expandedRefund(all[i], "data.charge") },
 	})
 }
 

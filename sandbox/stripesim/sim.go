@@ -22,10 +22,11 @@ const APIVersion = "2023-10-16"
 
 // Settings can be changed while the simulator runs.
 type Settings struct {
-	KeyTTL     time.Duration // a finished idempotency key older than this is forgotten; default 24 h
-	SearchLag  time.Duration // how far the search index is behind; default 0
-	Minimums   bool          // refuse amounts below Stripe's minimum charge; default off
-	EventsKept int           // older events are forgotten; default 50,000
+	KeyTTL         time.Duration // a finished idempotency key older than this is forgotten; default 24 h
+	SearchLag      time.Duration // how far the search index is behind; default 0
+	Minimums       bool          // refuse amounts below Stripe's minimum charge; default off
+	PendingRefunds bool          // a refund stays pending until FinishRefund ends it; default off
+	EventsKept     int           // older events are forgotten; default 50,000
 }
 
 func defaults() Settings { return Settings{KeyTTL: 24 * time.Hour, EventsKept: 50_000} }
