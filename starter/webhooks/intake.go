@@ -114,7 +114,6 @@ func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) ([]byte, *refuse
 	// Best effort: where the server cannot set it, its own limit on reading stands.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(h.d.ReadTimeout))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // else it would end the request while the row is being written
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	var slow net.Error
@@ -126,6 +125,7 @@ func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) ([]byte, *refuse
 	case err != nil:
 		return nil, &refused{result: "cut_off", problem: api.ProblemWebhookMalformed, detail: "The body could not be read to its end."}
 	}
+	_ = control.SetReadDeadline(time.Time{}) // or it would end the request while the row is being written
 	return body, nil
 }
 
