@@ -267,11 +267,17 @@ func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 	return t.keep(ctx, o, op, "lookup")
 }
 
-// prepareAgain makes the object whose id never came. It takes no money, so asking for it again under the same key is always safe.
-// A provider may replay a stored failure for a day, though: from the second repeat on, the object is looked for by our reference
-// first. Not finding it proves nothing.
+// prepareAgain makes the object whose id never came. It takes no money, so asking for it again under the same key is safe for as
+// long as the key guards. A provider may replay a stored failure for a day, though: from the second repeat on, the object is looked
+// for by our reference first. Not finding it proves nothing until the provider's own time for such an object is over.
 func (t *try) prepareAgain(ctx context.Context, op sqlcgen.Operation, maySend bool) (PaymentResult, error) {
-	if op.Sends > 1 || !maySend {
+	age, err := t.a.d.Store.OperationAge(ctx, order.OperationID(op.OperationID))
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	caps := t.gw.Capabilities()
+	repeatable := maySend && age.First < caps.RepeatSafe(gateways.Prepare, t.att.MethodType)
+	if op.Sends > 1 || !repeatable {
 		o, err := t.look(ctx)
 		switch {
 		case err != nil:
@@ -280,6 +286,11 @@ func (t *try) prepareAgain(ctx context.Context, op sqlcgen.Operation, maySend bo
 			return t.keep(ctx, o, op, "lookup")
 		case o.Outcome != gateways.NotFound:
 			return t.keep(ctx, o, sqlcgen.Operation{}, "lookup")
+		case gone(age, caps.NotFoundFinalAfter, caps.SendTimeout):
+			o.Final = true // rule 6: whatever the lost answer made, nothing can be paid under it any more
+			return t.keep(ctx, o, op, "lookup")
+		case !repeatable:
+			return PaymentResult{Outcome: order.Unknown, Code: string(fault.PaymentNotFound)}, nil
 		}
 	}
 	return t.repeat(ctx, op, maySend)
