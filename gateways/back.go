@@ -35,6 +35,7 @@ type RefundQuery struct {
 	Reference         string // ours
 	Amount            money.Amount
 	Since             time.Time // not before this was it first sent
+	Known             []string  // the provider's ids of other refunds of the payment that our books hold: none of them is this one
 	Private           secret.Value
 }
 

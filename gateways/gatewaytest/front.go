@@ -34,7 +34,7 @@ type armed struct {
 }
 
 // NewFront serves a provider over real HTTP until the end of the test and returns its address. kindOf names what a
-// request asks for; Lookup for everything that is no write.
+// request asks for; Lookup or RefundLookup for everything that is no write.
 func NewFront(t *testing.T, inner http.Handler, kindOf func(*http.Request, []byte) gateways.Kind) (*Front, string) {
 	t.Helper()
 	f := &Front{inner: inner, kindOf: kindOf, changed: make(chan struct{}), closed: make(chan struct{})}
@@ -125,7 +125,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *Front) take(kind gateways.Kind, r *http.Request, body []byte) *armed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if kind != Lookup {
+	if kind != Lookup && kind != RefundLookup {
 		f.writes = append(f.writes, Write{Kind: kind, Key: r.Header.Get("Idempotency-Key"), Body: body})
 	}
 	for _, a := range f.armed {

@@ -17,6 +17,9 @@ import (
 // Lookup is the target of a fault that hits reads; writes are named by their kinds.
 const Lookup gateways.Kind = "lookup"
 
+// RefundLookup is the target of a fault that hits reads about a refund.
+const RefundLookup gateways.Kind = "refund_lookup"
+
 // FaultKind is one way in which the provider or the network misbehaves.
 type FaultKind string
 
@@ -118,4 +121,16 @@ type Harness struct {
 	ActionSaidOnce bool
 	// BusyIsUnknown: the provider documents no "slow down", so such an answer to a write proves nothing.
 	BusyIsUnknown bool
+	// WrongRefunds are well-formed answers of the provider that are about no refund, or say nothing usable of one.
+	WrongRefunds map[string][]byte
+	// RefundsAreAccepted: the answer to a refund only says that it was taken on; a lookup tells what became of it.
+	RefundsAreAccepted bool
+	// RefundsAreNameless: the provider keeps no reference of ours with a refund.
+	RefundsAreNameless bool
+	// SlowPrice is what a payment of SlowlyGiving costs, where that needs another currency; zero = the first of Prices.
+	SlowPrice money.Amount
+	// Page is how many payments a page of the gateway's listing holds, where it can list.
+	Page int
+	// EmptyLists are the names of rubbish answers that are an empty list at this provider.
+	EmptyLists []string
 }

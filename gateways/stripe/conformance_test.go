@@ -63,8 +63,12 @@ func startSimulated(t *testing.T) *simulated {
 
 func kindOf(r *http.Request, _ []byte) gateways.Kind {
 	switch {
+	case r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/refunds"):
+		return gatewaytest.RefundLookup
 	case r.Method == http.MethodGet:
 		return gatewaytest.Lookup
+	case strings.HasSuffix(r.URL.Path, "/refunds"):
+		return gateways.Refund
 	case strings.HasSuffix(r.URL.Path, "/confirm"):
 		return gateways.Confirm
 	case strings.HasSuffix(r.URL.Path, "/cancel"):
@@ -124,6 +128,30 @@ func (s *simulated) Refund(t *testing.T, id, _ string, minor int64) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
+func (s *simulated) GivenBack(_ *testing.T, id, _ string) (minor int64, times int) {
+	for _, c := range s.sim.Charges(stripesim.Filter{Intent: id}) {
+		minor, times = minor+c.Refunded, times+c.Refunds
+	}
+	return minor, times
+}
+
+func (s *simulated) RefundAnswers(t *testing.T, seen gateways.RefundSeen) (sent, looked []byte) {
+	t.Helper()
+	return s.get(t, "/v1/refunds/"+seen.RefundID+"?expand[0]=charge"),
+		s.get(t, "/v1/refunds?payment_intent="+seen.ProviderPaymentID+"&expand[0]=data.charge")
+}
+
+func (s *simulated) Slowly(t *testing.T, reference string, amount money.Amount) gateways.Payment {
+	s.sim.Configure(func(c *stripesim.Settings) { c.PendingRefunds = true })
+	return s.Payment(t, reference, amount)
+}
+
+func (s *simulated) EndRefund(t *testing.T, seen gateways.RefundSeen, ok bool) bool {
+	t.Helper()
+	require.NoError(t, s.sim.FinishRefund(seen.RefundID, ok))
+	return true
+}
+
 func (s *simulated) NoticeBody(t *testing.T, id, _ string) []byte {
 	t.Helper()
 	return s.notice(t, "payment_intent.succeeded", id).Body
@@ -178,6 +206,8 @@ func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context,
 		sandboxed.Method = http.MethodGet
 	case gateways.Prepare:
 		sandboxed.Method, sandboxed.PathSuffix = http.MethodPost, "/payment_intents"
+	case gateways.Refund:
+		sandboxed.Method, sandboxed.PathSuffix = http.MethodPost, "/refunds"
 	default:
 		sandboxed.Method, sandboxed.PathSuffix = http.MethodPost, "/"+string(f.On)
 	}
@@ -204,7 +234,13 @@ func (s *simulated) Captures(_ *testing.T, reference string) []gatewaytest.Captu
 
 func (s *simulated) Raw(t *testing.T, id string) []byte {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/v1/payment_intents/"+id+"?expand[0]=latest_charge", nil)
+	return s.get(t, "/v1/payment_intents/"+id+"?expand[0]=latest_charge")
+}
+
+// get is a read of a test's own, past the gateway.
+func (s *simulated) get(t *testing.T, path string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+path, nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+simKey)
 	res, err := http.DefaultTransport.RoundTrip(req)
@@ -283,5 +319,20 @@ func TestConformance(t *testing.T) {
 			Version: "api_version", OtherMode: replace(`"livemode":false`, `"livemode":true`),
 		},
 		ReplaysErrors: true,
+		WrongRefunds: map[string][]byte{
+			"NoStatus":     []byte(`{"id":"re_1","object":"refund","amount":20,"currency":"jpy","payment_intent":"pi_1"}`),
+			"NewStatus":    []byte(`{"id":"re_1","object":"refund","status":"half_done","amount":20,"currency":"jpy","payment_intent":"pi_1"}`),
+			"NoAmount":     []byte(`{"id":"re_1","object":"refund","status":"succeeded","currency":"jpy","payment_intent":"pi_1"}`),
+			"NoPayment":    []byte(`{"id":"re_1","object":"refund","status":"succeeded","amount":20,"currency":"jpy","payment_intent":null}`),
+			"OfACharge":    []byte(`{"id":"re_1","object":"refund","status":"succeeded","amount":20,"currency":"jpy","charge":"ch_1"}`),
+			"NoID":         []byte(`{"object":"refund","status":"succeeded","amount":20,"currency":"jpy","payment_intent":"pi_1"}`),
+			"Uncounted":    []byte(`{"id":"re_1","object":"refund","status":"succeeded","amount":20,"currency":"jpy","payment_intent":"pi_1","charge":{"id":"ch_1","object":"charge","amount_refunded":0}}`),
+			"ListOfNulls":  []byte(`{"object":"list","data":[null],"has_more":false}`),
+			"MoreOfNone":   []byte(`{"object":"list","data":[],"has_more":true}`),
+			"ListUnnamed":  []byte(`{"data":[],"has_more":false}`),
+			"ListOfOthers": []byte(`{"object":"list","data":[{"id":"pi_1","object":"payment_intent"}],"has_more":false}`),
+		},
+		Page:       listLimit,
+		EmptyLists: []string{"WrongObjectList"},
 	})
 }

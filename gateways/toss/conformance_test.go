@@ -1,6 +1,7 @@
 package toss
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -62,10 +63,12 @@ func startSimulated(t *testing.T, change func(*tosssim.Config)) *simulated {
 	return s
 }
 
-func kindOf(r *http.Request, _ []byte) gateways.Kind {
+func kindOf(r *http.Request, body []byte) gateways.Kind {
 	switch {
 	case r.Method == http.MethodGet:
 		return gatewaytest.Lookup
+	case strings.HasSuffix(r.URL.Path, "/cancel") && bytes.Contains(body, []byte(`"cancelAmount"`)):
+		return gateways.Refund
 	case strings.HasSuffix(r.URL.Path, "/cancel"):
 		return gateways.Cancel
 	}
@@ -116,6 +119,9 @@ func (s *simulated) Declined(_ *testing.T, reference string, amount money.Amount
 
 func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context, int) error {
 	t.Helper()
+	if f.On == gatewaytest.RefundLookup {
+		f.On = gatewaytest.Lookup // a refund stands in its payment
+	}
 	sandboxed := faults.Fault{Target: faults.Toss, Times: max(f.Times, 1), Effect: f.Effect, Delay: f.Delay}
 	switch f.Kind {
 	case gatewaytest.Stored:
@@ -131,6 +137,8 @@ func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context,
 	switch f.On {
 	case gatewaytest.Lookup:
 		sandboxed.Method = http.MethodGet
+	case gateways.Refund:
+		sandboxed.Method, sandboxed.PathSuffix = http.MethodPost, "/cancel"
 	default:
 		sandboxed.Method, sandboxed.PathSuffix = http.MethodPost, "/"+string(f.On)
 	}
@@ -192,6 +200,33 @@ func (s *simulated) Act(t *testing.T, id, _ string, pay bool) {
 func (s *simulated) Refund(t *testing.T, id, _ string, minor int64) {
 	t.Helper()
 	require.NoError(t, s.sim.Refund(id, minor))
+}
+
+func (s *simulated) GivenBack(_ *testing.T, _, reference string) (minor int64, times int) {
+	for _, c := range s.sim.Charges(tosssim.Filter{MerchantReference: reference}) {
+		if c.MerchantReference == reference {
+			minor, times = minor+c.Refunded, times+c.Refunds
+		}
+	}
+	return minor, times
+}
+
+// RefundAnswers: a refund stands in its payment, which every answer carries whole.
+func (s *simulated) RefundAnswers(t *testing.T, seen gateways.RefundSeen) (sent, looked []byte) {
+	t.Helper()
+	raw := s.Raw(t, seen.ProviderPaymentID)
+	return raw, raw
+}
+
+// Slowly is a foreign payment, whose partner gives back in its own time.
+func (s *simulated) Slowly(_ *testing.T, reference string, amount money.Amount) gateways.Payment {
+	s.sim.Configure(func(c *tosssim.Settings) { c.SlowForeignCancels = true })
+	return begun("pay_foreign", reference, amount)
+}
+
+func (s *simulated) EndRefund(t *testing.T, seen gateways.RefundSeen, ok bool) bool {
+	t.Helper()
+	return ok && s.sim.FinishCancel(seen.ProviderPaymentID)
 }
 
 func (s *simulated) NoticeBody(t *testing.T, id, _ string) []byte {
@@ -269,6 +304,13 @@ func TestConformance(t *testing.T) {
 			return http.StatusBadRequest, b
 		},
 		ReplaysErrors: true,
+		SlowPrice:     money.Amount{Minor: 1799, Currency: "USD"},
+		WrongRefunds: map[string][]byte{
+			"NoCancels": []byte(head + `"status":"DONE","totalAmount":80,"balanceAmount":80,"approvedAt":"2026-06-05T16:58:18+09:00"}`),
+			"NoBalance": []byte(head + `"status":"PARTIAL_CANCELED","totalAmount":80,"approvedAt":"2026-06-05T16:58:18+09:00","cancels":[{}]}`),
+		},
+		Page:       listPage,
+		EmptyLists: []string{"List"},
 		Altered: map[gatewaytest.Field]func([]byte) []byte{
 			gatewaytest.FieldAmount:    swap(`"totalAmount":12345`, `"totalAmount":12346`),
 			gatewaytest.FieldCurrency:  swap(`"currency":"KRW"`, `"currency":"JPY"`),

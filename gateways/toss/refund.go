@@ -123,13 +123,15 @@ var refundVerdicts = map[string]gateways.Outcome{
 }
 
 // refundIn finds one refund of ours in a payment. Two under one reason would be a refund that happened twice: nothing is
-// said then, and a person looks.
+// said then, and a person looks. The same where the payment never took its money: a cancel of the whole closes a virtual
+// account that waits for its deposit, and nothing goes back by it.
 func (g *Gateway) refundIn(p *payment, a answer, reason string) gateways.RefundSeen {
 	seen := gateways.RefundSeen{
 		Account: g.account, ProviderPaymentID: p.PaymentKey, Outcome: gateways.NotFound,
 		Currency: money.Currency(p.Currency), RefundedMinor: -1, RequestID: traceID(a.header),
 	}
-	if p.balance >= 0 {
+	taken := judge(p).outcome == gateways.Succeeded
+	if p.balance >= 0 && taken {
 		seen.RefundedMinor = p.total - p.balance
 	}
 	for _, c := range p.Cancels {
@@ -144,6 +146,9 @@ func (g *Gateway) refundIn(p *payment, a answer, reason string) gateways.RefundS
 		seen.Outcome = gateways.Unknown
 		if outcome, known := refundVerdicts[c.Status]; known && ok {
 			seen.Outcome = outcome
+		}
+		if !taken && seen.Outcome != gateways.Declined {
+			seen.Outcome, seen.Code = gateways.Unknown, "NOT_PAID"
 		}
 		seen.Reference, seen.RefundID, seen.Status = reason[len(reasonOf("")):], c.TransactionKey, word(c.Status)
 		seen.AmountMinor = amount

@@ -74,7 +74,7 @@ func TestARefundWhoseAnswerWasLostIsFoundByItsReference(t *testing.T) {
 	t.Parallel()
 	y := paid(t)
 	for _, kind := range []gatewaytest.FaultKind{gatewaytest.CutBefore, gatewaytest.LoseAnswer} {
-		y.Arm(t, gatewaytest.Fault{Kind: kind, On: gateways.Cancel})
+		y.Arm(t, gatewaytest.Fault{Kind: kind, On: gateways.Refund})
 		_, err := y.refund(t, "r1", won(345), won(12345), gateways.Payout{})
 		require.Equal(t, fault.PaymentUnknown, code(t, err))
 		require.Equal(t, kind == gatewaytest.LoseAnswer, y.lookRefund(t, "r1").Outcome == gateways.Succeeded)
