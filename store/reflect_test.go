@@ -184,6 +184,23 @@ func TestReflectKeepsMismatchedMoney(t *testing.T) {
 	e.folds()
 }
 
+// What a wrong answer said of the currency goes with its amount, once the provider says what is true.
+func TestReflectCorrectsAMismatchedCurrencyWithItsAmount(t *testing.T) {
+	t.Parallel()
+	e := setup(t, "mail")
+	a := e.open(e.place("o", grantLine(2)), "k")
+	wrong := answer(a, order.Succeeded)
+	wrong.Payment.Currency, wrong.Payment.CapturedMinor, wrong.LearnedID = "EUR", 150, ""
+	e.keep(wrong)
+	require.Equal(t, order.Mismatch, e.reflect(a).Verdict)
+	require.Equal(t, "EUR", e.text("SELECT currency FROM payments"))
+	e.keep(answer(e.attempt(a), order.Succeeded))
+	require.Equal(t, order.OrderPaid, e.reflect(a).Order)
+	require.Equal(t, a.Currency, e.text("SELECT currency FROM payments WHERE matched"))
+	require.Equal(t, a.AmountMinor, e.count("SELECT captured_minor FROM payments"))
+	e.folds()
+}
+
 // A payment that another attempt has cannot pay a second order, whatever the answer says about its reference.
 func TestOneProviderPaymentPaysOneOrder(t *testing.T) {
 	t.Parallel()

@@ -1099,7 +1099,8 @@ INSERT INTO payments (payment_id, gateway, account, environment, provider_paymen
                       refunded_minor, matched)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, provider_payment_id) DO UPDATE
-SET captured_minor = CASE WHEN payments.matched THEN payments.captured_minor ELSE excluded.captured_minor END,
+SET currency = CASE WHEN payments.matched THEN payments.currency ELSE excluded.currency END, -- an amount never without its currency
+    captured_minor = CASE WHEN payments.matched THEN payments.captured_minor ELSE excluded.captured_minor END,
     refunded_minor = CASE WHEN payments.matched THEN payments.refunded_minor ELSE excluded.refunded_minor END,
     order_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.order_id ELSE excluded.order_id END,
     attempt_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.attempt_id ELSE excluded.attempt_id END,
