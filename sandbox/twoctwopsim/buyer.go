@@ -9,7 +9,7 @@ import (
 )
 
 var buyerPage = template.Must(template.New("buyer").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Sandbox 2C2P</title>
+<html lang="en"><head><meta charset="utf-8"><title>Sandbox 2C2P</title><link rel="icon" href="data:,">
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.6rem 1.2rem;margin-right:.6rem}</style>
 </head><body>
 <h1>Sandbox 2C2P</h1>
