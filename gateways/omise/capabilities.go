@@ -27,7 +27,8 @@ const tokenSafe = time.Hour
 const cancelSafe = 7 * 24 * time.Hour
 
 // Capabilities say what Omise guards: no charge, by itself. A token or source is used up by its first charge, so a second
-// one on it is refused; a stored customer can be charged any number of times, so that charge is sent once, ever.
+// one on it is refused; a stored customer can be charged any number of times, so that charge is sent once, ever. So is a
+// refund, since two partial ones both succeed.
 // NotFoundFinalAfter is zero: without an id there is only a list, and a running charge is not in it yet.
 func (g *Gateway) Capabilities() gateways.Capabilities {
 	return gateways.Capabilities{
@@ -37,6 +38,8 @@ func (g *Gateway) Capabilities() gateways.Capabilities {
 			methodSource: tokenSafe,
 		},
 		CanCancel:    true,
+		CanRefund:    true,
+		CanList:      true,
 		WebhookProof: !g.webhookKey.IsZero(),
 		SendTimeout:  g.timeout,
 		Methods:      slices.Clone(methods),

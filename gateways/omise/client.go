@@ -93,6 +93,33 @@ type frozenCharge struct {
 // MarshalJSON gives the stored bytes.
 func (f frozenCharge) MarshalJSON() ([]byte, error) { return f.raw, nil }
 
+// frozenRefund is omise-go's operation with the stored bytes for a body.
+type frozenRefund struct {
+	*operations.CreateRefund
+	raw []byte
+}
+
+// MarshalJSON gives the stored bytes.
+func (f frozenRefund) MarshalJSON() ([]byte, error) { return f.raw, nil }
+
+// createRefund sends a frozen refund.
+func (c *client) createRefund(ctx context.Context, id string, frozen []byte) (answer, error) {
+	req, err := c.sdk.Request(frozenRefund{&operations.CreateRefund{ChargeID: id}, frozen})
+	if err != nil {
+		return answer{}, errFrozen
+	}
+	return c.send(ctx, req)
+}
+
+// refunds reads one page of a charge's refunds.
+func (c *client) refunds(ctx context.Context, id string, list operations.List) (answer, error) {
+	req, err := c.sdk.Request(&operations.ListRefunds{ChargeID: id, List: list})
+	if err != nil {
+		return answer{}, errNoAnswer
+	}
+	return c.send(ctx, req)
+}
+
 // reverse releases an authorization.
 func (c *client) reverse(ctx context.Context, id string) (answer, error) {
 	req, err := c.sdk.Request(&operations.ReverseCharge{ChargeID: id})

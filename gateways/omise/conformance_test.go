@@ -60,6 +60,8 @@ func kindOf(r *http.Request, _ []byte) gateways.Kind {
 	switch {
 	case r.Method == http.MethodGet:
 		return gatewaytest.Lookup
+	case strings.HasSuffix(r.URL.Path, "/refunds"):
+		return gateways.Refund
 	case strings.HasSuffix(r.URL.Path, "/expire"), strings.HasSuffix(r.URL.Path, "/reverse"):
 		return gateways.Cancel
 	}
@@ -144,6 +146,9 @@ func (s *simulated) Act(t *testing.T, id, reference string, pay bool) {
 
 func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context, int) error {
 	t.Helper()
+	if f.On == gatewaytest.RefundLookup {
+		f.On = gatewaytest.Lookup // the charge carries its refunds
+	}
 	sandboxed := faults.Fault{Target: faults.Omise, Times: max(f.Times, 1), Effect: f.Effect, Delay: f.Delay}
 	switch f.Kind {
 	case gatewaytest.Stored:
@@ -161,6 +166,8 @@ func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context,
 		sandboxed.Method = http.MethodGet
 	case gateways.Confirm:
 		sandboxed.Method, sandboxed.PathSuffix = http.MethodPost, "/charges"
+	case gateways.Refund:
+		sandboxed.Method, sandboxed.PathSuffix = http.MethodPost, "/refunds"
 	default:
 		sandboxed.Method, sandboxed.PathContains = http.MethodPost, "/charges/"
 	}
@@ -203,6 +210,49 @@ func call(t *testing.T, base, method, path, body string) []byte {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, res.StatusCode, "%s", raw)
 	return raw
+}
+
+// Refund gives money back as somebody at the merchant's dashboard would.
+func (s *simulated) Refund(t *testing.T, id, _ string, minor int64) {
+	t.Helper()
+	require.NoError(t, s.sim.Refund(id, minor))
+}
+
+func (s *simulated) GivenBack(_ *testing.T, id, _ string) (minor int64, times int) {
+	for _, c := range s.sim.Charges(omisesim.Filter{Charge: id}) {
+		minor, times = minor+c.Refunded, times+c.Refunds
+	}
+	return minor, times
+}
+
+// RefundAnswers: a lookup reads the charge, which carries its refunds.
+func (s *simulated) RefundAnswers(t *testing.T, seen gateways.RefundSeen) (sent, looked []byte) {
+	t.Helper()
+	var list struct {
+		Data []json.RawMessage `json:"data"`
+	}
+	require.NoError(t, json.Unmarshal(call(t, s.base, http.MethodGet, "/charges/"+seen.ProviderPaymentID+"/refunds", ""), &list))
+	for _, raw := range list.Data {
+		if bytes.Contains(raw, []byte(seen.RefundID)) {
+			sent = raw
+		}
+	}
+	require.NotEmpty(t, sent)
+	return sent, s.Raw(t, seen.ProviderPaymentID)
+}
+
+func (s *simulated) Slowly(t *testing.T, reference string, amount money.Amount) gateways.Payment {
+	s.sim.Configure(func(c *omisesim.Settings) { c.PendingRefunds = true })
+	return s.Payment(t, reference, amount)
+}
+
+// EndRefund: how a refund of Omise's could fail is documented nowhere.
+func (s *simulated) EndRefund(t *testing.T, seen gateways.RefundSeen, ok bool) bool {
+	t.Helper()
+	if ok {
+		require.NoError(t, s.sim.FinishRefund(seen.RefundID))
+	}
+	return ok
 }
 
 func (s *simulated) NoticeBody(t *testing.T, id, _ string) []byte {
@@ -286,6 +336,17 @@ func harness(method string) gatewaytest.Harness {
 		},
 		Registration: &registration,
 		ListPage:     listLimit,
+		Page:         listLimit - 1, // a page begins with the last charge of the one before
+		WrongRefunds: map[string][]byte{
+			"NoStatus":   []byte(`{"object":"refund","id":"rfnd_test_1","amount":20,"currency":"JPY","charge":"chrg_test_1"}`),
+			"NewStatus":  []byte(`{"object":"refund","id":"rfnd_test_1","status":"half_done","amount":20,"currency":"JPY","charge":"chrg_test_1"}`),
+			"NoAmount":   []byte(`{"object":"refund","id":"rfnd_test_1","status":"closed","currency":"JPY","charge":"chrg_test_1"}`),
+			"TextAmount": []byte(`{"object":"refund","id":"rfnd_test_1","status":"closed","amount":"20","currency":"JPY","charge":"chrg_test_1"}`),
+			"NoCharge":   []byte(`{"object":"refund","id":"rfnd_test_1","status":"closed","amount":20,"currency":"JPY","charge":null}`),
+			"NoCurrency": []byte(`{"object":"refund","id":"rfnd_test_1","status":"closed","amount":20,"charge":"chrg_test_1"}`),
+			"NoID":       []byte(`{"object":"refund","status":"closed","amount":20,"currency":"JPY","charge":"chrg_test_1"}`),
+			"Charge":     []byte(paidCharge),
+		},
 		Webhook: &gatewaytest.Webhook{
 			Proof: gateways.ProofSigned, Tolerance: signatureAge, EventID: "id", Type: "key", OtherMode: live,
 		},

@@ -27,9 +27,9 @@ type apiError struct {
 var (
 	reads    = []verb{read}
 	confirms = []verb{gateways.Confirm}
-	cancels  = []verb{gateways.Cancel}
-	writes   = []verb{gateways.Confirm, gateways.Cancel}
-	always   = []verb{read, gateways.Confirm, gateways.Cancel}
+	onCharge = []verb{gateways.Cancel, gateways.Refund}
+	writes   = append(onCharge[:2:2], gateways.Confirm)
+	always   = append(writes[:3:3], read)
 )
 
 // row maps Omise's words to a code of ours. An empty field matches anything; the first matching row wins, so narrower
@@ -63,8 +63,8 @@ var errorTable = []row{
 
 	{on: writes, codes: "invalid_card_token missing_card invalid_amount bad_request invalid_filters invalid_page invalid_scope " +
 		"invalid_bank_account invalid_link documents_locked", to: fault.PaymentInvalid},
-	{on: confirms, codes: "not_found", to: fault.PaymentInvalid}, // the token or the customer
-	{on: cancels, codes: "not_found", to: fault.PaymentNotFound}, // the charge
+	{on: confirms, codes: "not_found", to: fault.PaymentInvalid},  // the token or the customer
+	{on: onCharge, codes: "not_found", to: fault.PaymentNotFound}, // the charge
 
 	{on: always, status: http.StatusUnauthorized, to: fault.GatewayMisconfigured},
 	{on: always, status: http.StatusForbidden, to: fault.GatewayMisconfigured},

@@ -1,4 +1,4 @@
-// Package omise is the Omise gateway: it plans, sends, looks up and cancels charges of one Omise account, and reads its
+// Package omise is the Omise gateway: it plans, sends, looks up, lists, cancels and refunds charges of one Omise account, and reads its
 // webhooks. Omise has no idempotency key, so no charge may be repeated but one on a single-use token or source.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,

@@ -38,6 +38,7 @@ type charge struct {
 	ExpiresAt         string          `json:"expires_at"`
 	Source            json.RawMessage `json:"source"`
 	Metadata          json.RawMessage `json:"metadata"`
+	Refunds           json.RawMessage `json:"refunds"`
 	merchantReference string          // from Metadata
 }
 

@@ -1,9 +1,6 @@
 package omisesim
 
-import (
-	"net/http"
-	"time"
-)
+import "net/http"
 
 func captureCharge(s *Sim, r *request, id string) (any, *apiError) {
 	c, bad := s.find(r, id)
@@ -75,56 +72,4 @@ func (s *Sim) mark(r *request, id string, paid bool) (any, *apiError) {
 		s.fail(r, c, "payment_rejected")
 	}
 	return c.view(r.account.live), nil
-}
-
-// refund is money given back.
-type refund struct {
-	id       string
-	charge   *charge
-	amount   int64
-	voided   bool
-	metadata map[string]any
-	created  time.Time
-}
-
-func createRefund(s *Sim, r *request, id string) (any, *apiError) {
-	c, bad := s.find(r, id)
-	if bad != nil {
-		return nil, bad
-	}
-	amount, _, bad := r.params.integer("amount")
-	if bad != nil {
-		return nil, bad
-	}
-	void, bad := r.params.boolean("void", false)
-	if bad != nil {
-		return nil, bad
-	}
-	meta, bad := r.params.object("metadata")
-	switch {
-	case bad != nil:
-		return nil, bad
-	case r.refuse != "" || c.captured == 0 || amount > c.captured-c.refunded:
-		return nil, refused(http.StatusBadRequest, "failed_refund", "charge can't be refunded by this amount")
-	case amount <= 0:
-		return nil, refused(http.StatusBadRequest, "invalid_amount", "amount must be greater than 0")
-	}
-	f := &refund{id: r.newID("rfnd"), charge: c, amount: amount, voided: void && amount == c.captured, metadata: meta, created: r.now}
-	c.refunds = append(c.refunds, f)
-	c.refunded += amount
-	c.entry.Refunded += amount
-	c.entry.Refunds++
-	s.emitRefund(r, f)
-	return f.view(r.account.live), nil
-}
-
-func listRefunds(s *Sim, r *request, id string) (any, *apiError) {
-	c, bad := s.find(r, id)
-	if bad != nil {
-		return nil, bad
-	}
-	return r.list(series{
-		length: len(c.refunds), created: func(i int) time.Time { return c.refunds[i].created },
-		view: func(i int) any { return c.refunds[i].view(r.account.live) },
-	})
 }

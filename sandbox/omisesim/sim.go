@@ -38,6 +38,7 @@ type Settings struct {
 	Unsigned         bool          // webhooks go out without signature headers even though there is a secret; default off
 	Limits           bool          // refuse amounts outside of the country's limits; default off
 	PendingFor       time.Duration // how long a charge waits for its buyer; default 24 h
+	PendingRefunds   bool          // a refund stays pending until FinishRefund closes it; default off
 	EventsKept       int           // older events are forgotten; default 50,000
 }
 

@@ -25,8 +25,9 @@ func optionalTime(t time.Time) any {
 
 // view is the charge in version 2019-05-29.
 func (c *charge) view(live bool) map[string]any {
-	refunds := make([]any, 0, len(c.refunds))
-	for _, f := range c.refunds {
+	const carried = 20 // a charge carries the first page of its refunds
+	refunds := []any{}
+	for _, f := range c.refunds[:min(carried, len(c.refunds))] {
 		refunds = append(refunds, f.view(live))
 	}
 	held := int64(0)
@@ -47,7 +48,7 @@ func (c *charge) view(live bool) map[string]any {
 		"card": nil, "customer": optional(c.customer), "source": nil, "description": optional(c.description),
 		"metadata": maps.Clone(c.metadata), "ip": nil, "dispute": nil, "link": nil, "schedule": nil,
 		"refunds": map[string]any{
-			"object": "list", "data": refunds, "limit": 20, "offset": 0, "total": len(refunds),
+			"object": "list", "data": refunds, "limit": carried, "offset": 0, "total": len(c.refunds),
 			"location": "/charges/" + c.id + "/refunds", "order": "chronological",
 		},
 	}
@@ -100,15 +101,6 @@ func digitsOnly(r rune) rune {
 		return r
 	}
 	return -1
-}
-
-func (f *refund) view(live bool) map[string]any {
-	return map[string]any{
-		"object": "refund", "id": f.id, "livemode": live, "location": "/charges/" + f.charge.id + "/refunds/" + f.id,
-		"amount": f.amount, "currency": f.charge.currency, "charge": f.charge.id, "voided": f.voided, "status": "closed",
-		"metadata": maps.Clone(f.metadata), "created_at": stamp(f.created),
-		"transaction": strings.Replace(f.id, "rfnd_", "trxn_", 1),
-	}
 }
 
 // older renders an object as version 2017-11-02 does: other names for the same facts.
