@@ -38,6 +38,9 @@ var pendingFor = map[string]time.Duration{
 // Capabilities say what 2C2P guards. A confirm may be repeated because its payment token is single-use: the second one is
 // answered "already used". A prepare may be because it takes no money and its invoice number is unique. After a decline
 // nothing can be paid with the same token; the hosted page is the exception and says so by an observation that is not final.
+//
+// Refunds go through the maintenance API, which has keys of its own, and nothing guards them. There is no list of payments:
+// 2C2P's own books come as files.
 func (g *Gateway) Capabilities() gateways.Capabilities {
 	return gateways.Capabilities{
 		Prepares: true,
@@ -49,6 +52,7 @@ func (g *Gateway) Capabilities() gateways.Capabilities {
 		PendingFor:         maps.Clone(pendingFor),
 		NotFoundFinalAfter: payable,
 		CanCancel:          true,
+		CanRefund:          g.maintenance != nil,
 		WebhookProof:       true,
 		SendTimeout:        g.timeout,
 		Methods:            slices.Clone(methods),

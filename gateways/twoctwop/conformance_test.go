@@ -41,10 +41,13 @@ func startSimulated(t *testing.T, configure func(*twoctwopsim.Settings), options
 	t.Helper()
 	in := faults.New()
 	sim, err := twoctwopsim.New(twoctwopsim.Config{
-		Merchants: []twoctwopsim.Merchant{{ID: simMerchant, Secret: secret.New(simSecret)}, {ID: simMerchant + "B", Secret: secret.New(simSecret + "2")}},
-		Faults:    in,
+		Merchants: []twoctwopsim.Merchant{
+			{ID: simMerchant, Secret: secret.New(simSecret), PublicKey: pairs().ourPub}, {ID: simMerchant + "B", Secret: secret.New(simSecret + "2")},
+		},
+		PrivateKey: pairs().theirs, Faults: in,
 	})
 	require.NoError(t, err)
+	sim.Configure(func(c *twoctwopsim.Settings) { c.SettlesAtOnce = true }) // only what is settled can be refunded
 	if configure != nil {
 		sim.Configure(configure)
 	}
@@ -54,8 +57,13 @@ func startSimulated(t *testing.T, configure func(*twoctwopsim.Settings), options
 	return s
 }
 
-func kindOf(r *http.Request, _ []byte) gateways.Kind {
+func kindOf(r *http.Request, body []byte) gateways.Kind {
 	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/maintenance"):
+		if document, err := pairs().provider.unwrap(body); err == nil && bytes.Contains(document, []byte("<processType>R</processType>")) {
+			return gateways.Refund
+		}
+		return gatewaytest.RefundLookup
 	case strings.HasSuffix(path, "/paymentToken"):
 		return gateways.Prepare
 	case strings.HasSuffix(path, "/payment"), strings.HasSuffix(path, "/doPayment"):
@@ -69,6 +77,7 @@ func kindOf(r *http.Request, _ []byte) gateways.Kind {
 func (s *simulated) settings() gateways.Settings {
 	return gateways.Settings{
 		Name: "default", PublicKey: simMerchant, SecretKey: secret.New(simSecret), APIBase: s.base, Environment: gateways.Test,
+		MaintenanceURL: s.base + "/maintenance", PrivateKey: pairs().ours, ProviderKey: pairs().theirPub,
 	}
 }
 
@@ -138,6 +147,7 @@ func (s *simulated) Arm(t *testing.T, f gatewaytest.Fault) func(context.Context,
 	}
 	sandboxed.PathSuffix = map[gateways.Kind]string{
 		gatewaytest.Lookup: "/paymentInquiry", gateways.Prepare: "/paymentToken", gateways.Confirm: "/payment", gateways.Cancel: "/cancelTransaction",
+		gateways.Refund: "/maintenance",
 	}[f.On]
 	if s.sim.Settings().OtherPaths && f.On == gateways.Confirm {
 		sandboxed.PathSuffix = "/doPayment"
@@ -175,6 +185,50 @@ func (s *simulated) Raw(t *testing.T, id string) []byte {
 	raw, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	return raw
+}
+
+func (s *simulated) GivenBack(_ *testing.T, id, _ string) (minor int64, times int) {
+	for _, c := range s.sim.Charges(twoctwopsim.Filter{Account: simMerchant, MerchantReference: id}) {
+		minor, times = minor+c.Refunded, times+c.Refunds
+	}
+	return minor, times
+}
+
+// RefundAnswers: a refund is only said to be taken on; its list tells the rest.
+func (s *simulated) RefundAnswers(t *testing.T, seen gateways.RefundSeen) (sent, looked []byte) {
+	t.Helper()
+	request, err := pairs().merchant.wrap([]byte(`<PaymentProcessRequest><merchantID>` + simMerchant + `</merchantID><invoiceNo>` +
+		seen.ProviderPaymentID + `</invoiceNo><processType>RS</processType></PaymentProcessRequest>`))
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/maintenance", bytes.NewReader(request))
+	require.NoError(t, err)
+	res, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	looked, err = io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return saidOf(seen.ProviderPaymentID, "R", `<status>S</status>`), looked
+}
+
+// saidOf is an answer of the maintenance API, as only 2C2P could make it.
+func saidOf(invoice, process, more string) []byte {
+	body, err := pairs().provider.wrap([]byte(`<PaymentProcessResponse><merchantID>` + simMerchant + `</merchantID><invoiceNo>` + invoice +
+		`</invoiceNo><processType>` + process + `</processType><respCode>00</respCode><amount>80</amount>` + more + `</PaymentProcessResponse>`))
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+func (s *simulated) Slowly(t *testing.T, reference string, amount money.Amount) gateways.Payment {
+	s.sim.Configure(func(c *twoctwopsim.Settings) { c.PendingRefunds = true })
+	return s.Payment(t, reference, amount)
+}
+
+func (s *simulated) EndRefund(t *testing.T, seen gateways.RefundSeen, ok bool) bool {
+	t.Helper()
+	require.NoError(t, s.sim.FinishRefund(simMerchant, seen.ProviderPaymentID, seen.RefundID, ok))
+	return true
 }
 
 func (s *simulated) NoticeBody(t *testing.T, id, _ string) []byte {
@@ -319,13 +373,23 @@ func harness(t *testing.T, start func(t *testing.T) *simulated) gatewaytest.Harn
 			gatewaytest.FieldReference: resign(t, `"invoiceNo":"`, `"invoiceNo":"X`),
 			gatewaytest.FieldID:        resign(t, `"invoiceNo":"`, `"invoiceNo":"X`),
 		},
-		Registration:     &registration,
-		SignsRequests:    true,
-		RepeatIsConflict: true,
-		AnswersAreHints:  true,
-		ActionSaidOnce:   true,
-		BusyIsUnknown:    true,
-		NoKeys:           true,
-		Webhook:          &gatewaytest.Webhook{Proof: gateways.ProofSigned},
+		WrongRefunds: map[string][]byte{
+			"NoStatus":      saidOf("OF1", "R", ""),
+			"OtherInvoice":  saidOf("OFOTHER", "R", `<status>RF</status>`),
+			"OtherProcess":  saidOf("OF1", "V", `<status>V</status>`),
+			"NewStatus":     saidOf("OF1", "R", `<status>HALF</status>`),
+			"PlainDocument": []byte(`<PaymentProcessResponse><respCode>00</respCode><status>RF</status></PaymentProcessResponse>`),
+			"PlainCode":     []byte("00"),
+		},
+		RefundsAreAccepted: true,
+		RefundsAreNameless: true,
+		Registration:       &registration,
+		SignsRequests:      true,
+		RepeatIsConflict:   true,
+		AnswersAreHints:    true,
+		ActionSaidOnce:     true,
+		BusyIsUnknown:      true,
+		NoKeys:             true,
+		Webhook:            &gatewaytest.Webhook{Proof: gateways.ProofSigned},
 	}
 }

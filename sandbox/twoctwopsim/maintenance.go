@@ -17,14 +17,6 @@ import (
 	"orderflow/sandbox/faults"
 )
 
-// refund is one that was given.
-type refund struct {
-	minor     int64
-	status    string
-	reference string
-	at        time.Time
-}
-
 type processRequest struct {
 	XMLName      xml.Name `xml:"PaymentProcessRequest"`
 	Version      string   `xml:"version"`
@@ -58,7 +50,10 @@ type refundXML struct {
 	DateTime    string `xml:"dateTime"`
 }
 
-const timeForm = "20060102150405"
+// stamp is a time as 2C2P writes it.
+func stamp(t time.Time) string {
+	return t.In(time.FixedZone("ICT", 7*60*60)).Format("20060102150405")
+}
 
 var reads = map[string]bool{"I": true, "RS": true}
 
@@ -111,7 +106,7 @@ func (s *Sim) maintain(req processRequest, f *faults.Fault, entry *WriteEntry) f
 	}
 	s.mu.Lock()
 	res := processResponse{
-		Version: "4.3", TimeStamp: s.cfg.Now().Format(timeForm), ProcessType: req.ProcessType, MerchantID: req.MerchantID, InvoiceNo: req.InvoiceNo,
+		Version: "4.3", TimeStamp: stamp(s.cfg.Now()), ProcessType: req.ProcessType, MerchantID: req.MerchantID, InvoiceNo: req.InvoiceNo,
 	}
 	s.advance(s.cfg.Now())
 	switch {
@@ -149,6 +144,9 @@ func (s *Sim) process(req processRequest, res *processResponse) string {
 	if in == nil || (in.code == "" && req.ProcessType != "I") {
 		return "16"
 	}
+	if in.status == "A" && s.settings.SettlesAtOnce {
+		in.status = "S"
+	}
 	code := "01"
 	switch req.ProcessType {
 	case "I", "RS":
@@ -169,11 +167,14 @@ func (s *Sim) process(req processRequest, res *processResponse) string {
 	}
 	res.Amount = formatAmount(minor, in.currency, s.settings.PadAmounts)
 	res.Status, res.ReferenceNo = in.status, in.tranRef
-	res.DateTime = in.at.Format(timeForm)
+	res.DateTime = stamp(in.at)
+	if req.ProcessType == "RS" && s.settings.NoRefundList {
+		return "12"
+	}
 	if req.ProcessType == "RS" {
 		for _, r := range in.refunds {
 			res.Refunds = append(res.Refunds, refundXML{
-				Amount: formatAmount(r.minor, in.currency, s.settings.PadAmounts), Status: r.status, ReferenceNo: r.reference, DateTime: r.at.Format(timeForm),
+				Amount: formatAmount(r.minor, in.currency, s.settings.PadAmounts), Status: r.status, ReferenceNo: r.reference, DateTime: stamp(r.at),
 			})
 		}
 	}
@@ -206,30 +207,6 @@ func (s *Sim) settle(in *invoice, amount string) string {
 		return "30"
 	}
 	in.status = "S"
-	return "00"
-}
-
-// refund gives money back. Nothing tells a repeated partial refund from a second one, so it is given twice.
-func (s *Sim) refund(in *invoice, amount string) string {
-	minor, ok := parseAmount(amount, in.currency)
-	switch {
-	case in.status == "RF":
-		return "49"
-	case in.status != "S":
-		return "12"
-	case !ok:
-		return "14"
-	case in.charge.Refunded+minor > in.charge.Captured:
-		return "40"
-	case s.settings.OneRefund && len(in.refunds) > 0:
-		return "44"
-	}
-	in.charge.Refunded += minor
-	in.charge.Refunds++
-	in.refunds = append(in.refunds, refund{minor: minor, status: "RF", reference: text(12), at: s.cfg.Now()})
-	if in.charge.Refunded == in.charge.Captured {
-		in.status = "RF"
-	}
 	return "00"
 }
 

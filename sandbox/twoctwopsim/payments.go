@@ -252,11 +252,10 @@ func (s *Sim) facts(in *invoice) map[string]any {
 	if in.received != 0 && in.code == "0000" {
 		minor = in.received
 	}
-	zone := time.FixedZone("ICT", 7*60*60)
 	return map[string]any{
 		"merchantID": in.merchant, "invoiceNo": in.no, "currencyCode": in.currency,
 		"amount":              formatAmount(minor, in.currency, s.settings.PadAmounts),
-		"transactionDateTime": in.at.In(zone).Format("20060102150405"),
+		"transactionDateTime": stamp(in.at),
 		"channelCode":         in.channel, "tranRef": in.tranRef, "referenceNo": in.tranRef, "approvalCode": "654321",
 		"userDefined1": in.userDefined1, "accountNo": "411111XXXXXX1111", "eci": "05",
 		"agentCode": "SANDBOX", "paymentID": "ccpp_" + in.tranRef, "customerToken": nil,

@@ -48,6 +48,9 @@ type Settings struct {
 	PageRetries       bool          // after a refusal the hosted page lets the buyer try again
 	OddLooksPaid      bool          // money that is late, too little or too much inquires as 0000 with what came
 	OneRefund         bool          // a repeated partial refund is refused; default off: it gives the money back twice
+	SettlesAtOnce     bool          // approved payments are settled at once, as after the night's cut-off; default off
+	PendingRefunds    bool          // a refund stays pending (RP) until FinishRefund ends it; default off
+	NoRefundList      bool          // RS is refused with 12, as where an account has no such list; default off
 	ReturnByPost      bool          // the buyer goes back by a form POST instead of a GET
 }
 
