@@ -25,7 +25,7 @@ func printTable(w io.Writer, rows []row) bool {
 
 func (d *demo) printAddresses(w io.Writer) {
 	_, _ = fmt.Fprintf(w, `
-Be the buyer      open an address of the last column and press a button; the order then completes, or may be paid again
+Be the buyer      open an address of the last column and press its button: the order completes
 An order's page   %s/orders/ORDER   (where the buyer comes back to)
 Temporal Web UI   %s   (open an order: its details say what it waits for and what to paste)
 HTTP API          http://%s   (Authorization: Bearer %s; description at /openapi.json)
