@@ -99,7 +99,8 @@ type MoneyFacts struct {
 	RefundedMinor  int64 // what went back, as the provider last said it
 	ElsewhereMinor int64 // of that, what no refund of ours explains
 	RequestedMinor int64 // of our refunds that nothing was sent for yet
-	UnderwayMinor  int64 // of our refunds that were sent and may have gone back: sent, unknown, pending
+	UnderwayMinor  int64 // of our refunds that were sent and may have gone back: sent, unknown
+	PendingMinor   int64 // of our refunds that the provider is at
 	SucceededMinor int64 // of our refunds that went back
 	Dispute        Dispute
 }
@@ -115,9 +116,15 @@ const (
 	DisputeLost Dispute = "lost" // the bank gave it back
 )
 
-// Left is what may still go back. What is unknown counts as gone. It is below zero where more went back than was captured, or will.
+// Left is what may be asked for yet. What is unknown counts as gone, and once more where the provider's total may hold it already:
+// that total may as well be somebody else's refund. It can be below zero.
 func (m MoneyFacts) Left() int64 {
-	return m.CapturedMinor - max(m.RefundedMinor, m.ElsewhereMinor+m.SucceededMinor) - m.RequestedMinor - m.UnderwayMinor
+	return m.CapturedMinor - max(m.RefundedMinor, m.ElsewhereMinor+m.SucceededMinor+m.PendingMinor) - m.UnderwayMinor - m.RequestedMinor
+}
+
+// Over reports that more goes back than was captured, however what is unknown turns out to be counted.
+func (m MoneyFacts) Over() bool {
+	return max(m.RefundedMinor, m.mostOurs())+m.RequestedMinor > m.CapturedMinor
 }
 
 // RefundSeen is one thing a provider said about a refund, translated from a gateway's observation. Refused: the request was refused

@@ -2,10 +2,9 @@ package order
 
 import "slices"
 
-// counted is every minor unit that went back, or that may yet, by the books as a change leaves them: the sum that must never pass
-// what was captured because of us.
+// counted is every minor unit that went back, or that may yet, by the books: what must never pass what was captured because of us.
 func counted(m MoneyFacts) int64 {
-	return max(m.RefundedMinor, m.ElsewhereMinor+m.SucceededMinor) + m.RequestedMinor + m.UnderwayMinor
+	return max(m.RefundedMinor, m.ElsewhereMinor+m.SucceededMinor+m.PendingMinor+m.UnderwayMinor) + m.RequestedMinor
 }
 
 // judgeRefund is the refund's part of the rules: asked for within what is left, sent once, unknown until evidence, told once.
@@ -84,7 +83,7 @@ func judgeBooks(f Facts, tr Trigger, c Change, bad check) {
 		p := tr.Payment
 		bad(p.ReadVersion == f.Attempt.Version && p.Outcome == Succeeded && f.Attempt.Status == AttemptSucceeded, "books by a stale answer, or by none (rule 5)")
 		bad(after.RefundedMinor == p.RefundedMinor, "the books do not say what the provider says")
-		explained := p.RefundedMinor >= m.ElsewhereMinor+m.SucceededMinor && p.RefundedMinor <= m.ElsewhereMinor+m.SucceededMinor+m.UnderwayMinor
+		explained := p.RefundedMinor >= m.ElsewhereMinor+m.SucceededMinor && p.RefundedMinor <= m.ElsewhereMinor+m.SucceededMinor+m.PendingMinor+m.UnderwayMinor
 		shown := slices.ContainsFunc(c.Open, func(o Opening) bool { return o.Reason == ReviewCorrection && o.Subject == SubjectAttempt })
 		bad(explained != shown, "a correction is shown exactly when no refund of ours explains it")
 		// What may be ours still counts twice until it is known: more is never left than the provider would give.
@@ -92,9 +91,12 @@ func judgeBooks(f Facts, tr Trigger, c Change, bad check) {
 	case RefundObserved, RefundClaimed, DecisionMade:
 		bad(c.Books == nil || c.To(SubjectRefund) != "", "books without a refund that moved")
 		bad(after.RefundedMinor >= min(m.CapturedMinor, after.ElsewhereMinor+after.SucceededMinor) || after.RefundedMinor == m.RefundedMinor, "a success that is not in the books")
-		if f.Refund != nil && f.Refund.Status == RefundSucceeded && c.To(SubjectRefund) == RefundFailed && m.Left() >= 0 {
+		if f.Refund != nil && f.Refund.Status == RefundSucceeded && c.To(SubjectRefund) == RefundFailed {
 			bad(after.Left() >= m.Left(), "the amount of a refund that came back may not be refunded again")
 		}
+		to := c.To(SubjectRefund)
+		bad(to != RefundSucceeded && to != RefundPending && to != RefundUnknown || counted(after) <= max(m.CapturedMinor, counted(*m)) ||
+			slices.ContainsFunc(c.Open, func(o Opening) bool { return o.Reason == ReviewCorrection }), "more goes back than came in, and nobody sees it")
 	default:
 		bad(c.Books == nil && !c.LookPayment && !c.LookRefunds, "%s books money", tr.Kind)
 	}

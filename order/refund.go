@@ -49,7 +49,7 @@ func (f Facts) refundClaimed() Change {
 	switch {
 	case m.disputed():
 		why = "refund_disputed"
-	case m.Left() < 0: // this one's amount is taken off it already
+	case m.Over(): // this one is counted
 		why = "more_than_left"
 	}
 	if why != "" {
@@ -204,7 +204,7 @@ func (f Facts) book(c *Change, to Status) {
 		c.Books = &Books{RefundedMinor: after.RefundedMinor, ElsewhereMinor: min(before.ElsewhereMinor, after.RefundedMinor)}
 	}
 	c.LookPayment = after.RefundedMinor > after.mostOurs()
-	if after.Left() < 0 && before.Left() >= 0 {
+	if after.Over() && !before.Over() {
 		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewCorrection, Code: "more_than_captured"})
 	}
 }
@@ -220,8 +220,10 @@ func (m *MoneyFacts) sum(s Status) *int64 {
 	switch s {
 	case RefundRequested:
 		return &m.RequestedMinor
-	case RefundSent, RefundUnknown, RefundPending:
+	case RefundSent, RefundUnknown:
 		return &m.UnderwayMinor
+	case RefundPending:
+		return &m.PendingMinor
 	case RefundSucceeded:
 		return &m.SucceededMinor
 	}
@@ -229,7 +231,9 @@ func (m *MoneyFacts) sum(s Status) *int64 {
 }
 
 // mostOurs is the most that can have gone back by what we know: elsewhere, by us, and by what of ours may have gone through.
-func (m MoneyFacts) mostOurs() int64 { return m.ElsewhereMinor + m.SucceededMinor + m.UnderwayMinor }
+func (m MoneyFacts) mostOurs() int64 {
+	return m.ElsewhereMinor + m.SucceededMinor + m.PendingMinor + m.UnderwayMinor
+}
 
 // backTold: a captured payment was looked at, and the answer says how much of it went back in all.
 func (f Facts) backTold(p PaymentSeen) Change {
@@ -248,7 +252,7 @@ func (f Facts) backTold(p PaymentSeen) Change {
 	c := Change{Verdict: Applied, Books: &Books{RefundedMinor: back, ElsewhereMinor: m.ElsewhereMinor}}
 	switch {
 	case back > m.mostOurs():
-		c.Books.ElsewhereMinor = back - m.SucceededMinor - m.UnderwayMinor
+		c.Books.ElsewhereMinor = back - (m.mostOurs() - m.ElsewhereMinor)
 		correction[0].Code, c.Open = "refunded_elsewhere", correction
 	case back < m.ElsewhereMinor+m.SucceededMinor:
 		// Which of them came back is not known. What is left to give back is counted as if none had, until that is known.

@@ -24,20 +24,20 @@ func refundScene(ctx context.Context, w *work, id order.RefundID) (scene, error)
 		return sc, err
 	}
 	sc.attempt, sc.refund = &row.PaymentAttempt, &row.Refund
-	sc.setMoney(row.Payment, sums.RequestedMinor, sums.UnderwayMinor, sums.SucceededMinor)
+	sc.setMoney(row.Payment, sqlcgen.RefundSumsRow(sums))
 	sc.sends, err = w.read.RefundSends(ctx, sc.policy.RerunSafeAfter, string(id))
 	return sc, err
 }
 
-func (sc *scene) setMoney(p sqlcgen.Payment, requested, underway, succeeded int64) {
-	m := moneyFacts(p, requested, underway, succeeded)
+func (sc *scene) setMoney(p sqlcgen.Payment, sums sqlcgen.RefundSumsRow) {
+	m := moneyFacts(p, sums)
 	sc.payment, sc.money = p.PaymentID, &m
 }
 
-func moneyFacts(p sqlcgen.Payment, requested, underway, succeeded int64) order.MoneyFacts {
+func moneyFacts(p sqlcgen.Payment, sums sqlcgen.RefundSumsRow) order.MoneyFacts {
 	return order.MoneyFacts{
 		Currency: money.Currency(p.Currency), CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor, ElsewhereMinor: p.ElsewhereMinor,
-		RequestedMinor: requested, UnderwayMinor: underway, SucceededMinor: succeeded, Dispute: order.Dispute(p.Dispute),
+		RequestedMinor: sums.RequestedMinor, UnderwayMinor: sums.UnderwayMinor, PendingMinor: sums.PendingMinor, SucceededMinor: sums.SucceededMinor, Dispute: order.Dispute(p.Dispute),
 	}
 }
 

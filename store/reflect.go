@@ -54,7 +54,7 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 		}
 		sc.attempt, sc.lines = &row.PaymentAttempt, lines
 		if len(paid) > 0 {
-			sc.setMoney(paid[0], sums.RequestedMinor, sums.UnderwayMinor, sums.SucceededMinor)
+			sc.setMoney(paid[0], sums)
 		}
 		out.WorkFrom, out.WorkTo = sc.order.WorkSeq, sc.order.WorkSeq
 		for i := range seen {

@@ -56,7 +56,9 @@ func (s *Store) Refundables(ctx context.Context, client order.ClientID, id order
 	}
 	out := make([]Refundable, len(rows))
 	for i, r := range rows {
-		m := moneyFacts(r.Payment, r.RequestedMinor, r.UnderwayMinor, r.SucceededMinor)
+		m := moneyFacts(r.Payment, sqlcgen.RefundSumsRow{
+			RequestedMinor: r.RequestedMinor, UnderwayMinor: r.UnderwayMinor, PendingMinor: r.PendingMinor, SucceededMinor: r.SucceededMinor,
+		})
 		out[i] = Refundable{
 			Payment: r.Payment, Attempt: order.AttemptID(*r.Payment.AttemptID), LeftMinor: max(0, m.Left()),
 			Disputed: m.Dispute == order.DisputeOpen || m.Dispute == order.DisputeLost,
@@ -142,7 +144,7 @@ func (s *Store) openScene(ctx context.Context, w *work, d RefundDraft, out *Refu
 	}
 	sc.attempt = &row.PaymentAttempt
 	if len(paid) > 0 {
-		sc.setMoney(paid[0], sums.RequestedMinor, sums.UnderwayMinor, sums.SucceededMinor)
+		sc.setMoney(paid[0], sums)
 	}
 	return sc, sums.LastNumber + 1, nil
 }

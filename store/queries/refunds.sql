@@ -20,7 +20,8 @@ SELECT * FROM payments WHERE attempt_id = sqlc.arg(attempt_id)::text AND matched
 -- name: RefundSums :one
 -- What our refunds of one attempt come to, by what they may have done.
 SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'requested'), 0)::bigint AS requested_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown', 'pending')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'pending'), 0)::bigint AS pending_minor,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor,
        coalesce(max(r.number), 0)::integer AS last_number
 FROM refunds r WHERE r.attempt_id = $1;
@@ -29,7 +30,8 @@ FROM refunds r WHERE r.attempt_id = $1;
 -- Every captured payment of an order with what our refunds of it come to.
 SELECT sqlc.embed(p),
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'requested'), 0)::bigint AS requested_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown', 'pending')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'pending'), 0)::bigint AS pending_minor,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor
 FROM payments p LEFT JOIN refunds r ON r.attempt_id = p.attempt_id
 WHERE p.order_id = sqlc.arg(order_id)::text AND p.matched GROUP BY p.payment_id ORDER BY p.first_seen_at, p.payment_id;
@@ -51,8 +53,10 @@ FOR UPDATE OF o, a, p, r;
 -- name: RefundLockSums :one
 -- As RefundSums, of the refund's attempt.
 SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'requested'), 0)::bigint AS requested_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown', 'pending')), 0)::bigint AS underway_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'pending'), 0)::bigint AS pending_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor,
+       coalesce(max(r.number), 0)::integer AS last_number
 FROM refunds x JOIN refunds r ON r.attempt_id = x.attempt_id WHERE x.refund_id = $1;
 
 -- name: RefundSends :one

@@ -376,22 +376,32 @@ func (q *Queries) RefundLock(ctx context.Context, refundID string) (RefundLockRo
 
 const refundLockSums = `-- name: RefundLockSums :one
 SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'requested'), 0)::bigint AS requested_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown', 'pending')), 0)::bigint AS underway_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'pending'), 0)::bigint AS pending_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor,
+       coalesce(max(r.number), 0)::integer AS last_number
 FROM refunds x JOIN refunds r ON r.attempt_id = x.attempt_id WHERE x.refund_id = $1
 `
 
 type RefundLockSumsRow struct {
 	RequestedMinor int64
 	UnderwayMinor  int64
+	PendingMinor   int64
 	SucceededMinor int64
+	LastNumber     int32
 }
 
 // As RefundSums, of the refund's attempt.
 func (q *Queries) RefundLockSums(ctx context.Context, refundID string) (RefundLockSumsRow, error) {
 	row := q.db.QueryRow(ctx, refundLockSums, refundID)
 	var i RefundLockSumsRow
-	err := row.Scan(&i.RequestedMinor, &i.UnderwayMinor, &i.SucceededMinor)
+	err := row.Scan(
+		&i.RequestedMinor,
+		&i.UnderwayMinor,
+		&i.PendingMinor,
+		&i.SucceededMinor,
+		&i.LastNumber,
+	)
 	return i, err
 }
 
@@ -548,7 +558,8 @@ func (q *Queries) RefundSends(ctx context.Context, safeAfter time.Duration, refu
 
 const refundSums = `-- name: RefundSums :one
 SELECT coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'requested'), 0)::bigint AS requested_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown', 'pending')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'pending'), 0)::bigint AS pending_minor,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor,
        coalesce(max(r.number), 0)::integer AS last_number
 FROM refunds r WHERE r.attempt_id = $1
@@ -557,6 +568,7 @@ FROM refunds r WHERE r.attempt_id = $1
 type RefundSumsRow struct {
 	RequestedMinor int64
 	UnderwayMinor  int64
+	PendingMinor   int64
 	SucceededMinor int64
 	LastNumber     int32
 }
@@ -568,6 +580,7 @@ func (q *Queries) RefundSums(ctx context.Context, attemptID string) (RefundSumsR
 	err := row.Scan(
 		&i.RequestedMinor,
 		&i.UnderwayMinor,
+		&i.PendingMinor,
 		&i.SucceededMinor,
 		&i.LastNumber,
 	)
@@ -739,7 +752,8 @@ func (q *Queries) RefundWork(ctx context.Context, refundID string) (RefundWorkRo
 const refundablesByOrder = `-- name: RefundablesByOrder :many
 SELECT p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'requested'), 0)::bigint AS requested_minor,
-       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown', 'pending')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown')), 0)::bigint AS underway_minor,
+       coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'pending'), 0)::bigint AS pending_minor,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'succeeded'), 0)::bigint AS succeeded_minor
 FROM payments p LEFT JOIN refunds r ON r.attempt_id = p.attempt_id
 WHERE p.order_id = $1::text AND p.matched GROUP BY p.payment_id ORDER BY p.first_seen_at, p.payment_id
@@ -749,6 +763,7 @@ type RefundablesByOrderRow struct {
 	Payment        Payment
 	RequestedMinor int64
 	UnderwayMinor  int64
+	PendingMinor   int64
 	SucceededMinor int64
 }
 
@@ -780,6 +795,7 @@ func (q *Queries) RefundablesByOrder(ctx context.Context, orderID string) ([]Ref
 			&i.Payment.FirstSeenAt,
 			&i.RequestedMinor,
 			&i.UnderwayMinor,
+			&i.PendingMinor,
 			&i.SucceededMinor,
 		); err != nil {
 			return nil, err
