@@ -45,9 +45,17 @@ func TestStripeMockAcceptsEveryRequest(t *testing.T) {
 		require.NoError(t, err)
 		_, err = g.Lookup(t.Context(), gateways.Query{MerchantReference: p.MerchantReference})
 		require.NoError(t, err)
+		// Fixtures of refunds name no intent, so these answers decide nothing; what is asked is what is looked at.
+		_, _ = g.SendRefund(t.Context(), refundOp(t, g, gateways.GiveBack{
+			Reference: "R1", ProviderPaymentID: o.ProviderPaymentID, Amount: p.Amount, Left: p.Amount,
+		}))
+		_, _ = g.LookupRefund(t.Context(), gateways.RefundQuery{RefundID: "re_1"})
+		_, _ = g.LookupRefund(t.Context(), gateways.RefundQuery{ProviderPaymentID: o.ProviderPaymentID, Reference: "R1"})
+		_, err = g.List(t.Context(), gateways.Window{From: time.Unix(1, 0), To: time.Now(), Cursor: o.ProviderPaymentID})
+		require.NoError(t, err)
 	}
 	seen := spy.seen()
-	require.GreaterOrEqual(t, len(seen), 5*len(mockPayments()))
+	require.GreaterOrEqual(t, len(seen), 9*len(mockPayments()))
 	for _, s := range seen {
 		require.Equal(t, http.StatusOK, s.status, s.request)
 	}
