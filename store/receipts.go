@@ -330,7 +330,11 @@ func (s *Store) LooksLater(ctx context.Context, ids []order.AttemptID, wait time
 
 // LookTold ends a wanted look whose run was told, unless it was asked for again meanwhile.
 func (s *Store) LookTold(ctx context.Context, l Look) error {
-	return translate("end wanted look", s.lazy().LookTold(ctx, string(l.Attempt), l.Seq))
+	gone, err := s.lazy().LookTold(ctx, string(l.Attempt), l.Seq)
+	if err == nil && gone == 0 {
+		err = s.lazy().LookAskedAgain(ctx, string(l.Attempt), l.Seq)
+	}
+	return translate("end wanted look", err)
 }
 
 // LooksWaiting counts the looks that wait for their turn, up to ten thousand.

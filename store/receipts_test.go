@@ -122,6 +122,56 @@ func TestLookAskedForWhileItIsTold(t *testing.T) {
 	require.Zero(t, n)
 }
 
+// The asking commits while the telling waits for its row: the look is due at once, not when its lease ends.
+func TestLookAskedForInTheMomentItIsOver(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.unknown("O-1")
+	require.NoError(t, e.s.LookWant(e.ctx(), idOf(a), "return"))
+	looks, err := e.s.LooksTake(e.ctx(), account, time.Hour, 10)
+	require.NoError(t, err)
+	require.Len(t, looks, 1)
+	asking, err := e.owner.Begin(e.ctx())
+	require.NoError(t, err)
+	_, err = asking.Exec(e.ctx(), "UPDATE looks_wanted SET asked_seq = asked_seq + 1")
+	require.NoError(t, err)
+	told := make(chan error, 1)
+	go func() { told <- e.s.LookTold(e.ctx(), looks[0]) }()
+	require.Eventually(t, func() bool {
+		return e.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+	}, 20*time.Second, 10*time.Millisecond, "the telling waits for the row")
+	require.NoError(t, asking.Commit(e.ctx()))
+	require.NoError(t, <-told)
+	require.EqualValues(t, 1, e.count("SELECT count(*) FROM looks_wanted WHERE next_try_at <= now()"))
+}
+
+// A look at the attempt asks about the attempt's own payment, so it would never show this one: two charges for one attempt, or a
+// payment that others made under our name.
+func TestAnotherPaymentUnderOurReferenceIsAnOrphan(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.unknown("O-1")
+	e.exec("UPDATE payment_attempts SET provider_payment_id = 'pi_ours' WHERE attempt_id = $1", a.AttemptID)
+	other := receipt("evt_1", a, order.Succeeded)
+	other.ProviderPaymentID = "pi_other"
+	named := receipt("evt_2", a, order.Succeeded) // says no more than our reference, so it is about ours
+	named.ProviderPaymentID = ""
+	for _, r := range []Receipt{other, named} {
+		_, err := e.s.ReceiptKeep(e.ctx(), r)
+		require.NoError(t, err)
+	}
+	done, err := e.s.ReceiptsProcess(e.ctx(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, done, 2)
+	require.Equal(t, ReceiptOrphan, e.text("SELECT result FROM webhook_receipts WHERE event_id = 'evt_1'"))
+	require.Equal(t, ReceiptLook, e.text("SELECT result FROM webhook_receipts WHERE event_id = 'evt_2'"))
+	orphans, err := e.s.OrphansOpen(e.ctx(), 10)
+	require.NoError(t, err)
+	require.Len(t, orphans, 1)
+	require.Equal(t, "pi_other", orphans[0].ProviderPaymentID)
+	require.Equal(t, a.MerchantReference, orphans[0].MerchantReference)
+}
+
 // A buyer who waits comes before webhooks, also before those that came first.
 func TestWaitingBuyersComeFirst(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ WHERE w.proof = 'none' AND w.result IN ('', 'look', 'known', 'unmatched')
 RETURNING receipt_id, (xmax = 0)::boolean AS fresh;
 
 -- name: ReceiptsTake :many
--- The receipts whose turn it is, each with the attempt it is about: by the provider's id first, then by our reference. Several
--- processes take different rows.
+-- The receipts whose turn it is, each with the attempt it is about: by the provider's id first, then by our reference. Another payment
+-- that goes by our reference is not the attempt's: a look at the attempt would never see it. Several processes take different rows.
 SELECT w.receipt_id, w.gateway, w.account, w.environment, w.provider_payment_id, w.merchant_reference, w.proof, w.says, w.tries,
        (w.received_at < now() - sqlc.arg(orphan_after)::interval)::boolean AS overdue,
        (extract(epoch FROM now() - w.received_at) * 1000)::bigint AS age_ms,
@@ -29,6 +29,7 @@ LEFT JOIN LATERAL (
     SELECT r.attempt_id, r.order_id, r.status FROM payment_attempts r
     WHERE w.merchant_reference <> '' AND r.gateway = w.gateway AND r.account = w.account
       AND r.environment = w.environment AND r.merchant_reference = w.merchant_reference
+      AND (w.provider_payment_id = '' OR r.provider_payment_id IN ('', w.provider_payment_id))
     LIMIT 1) m ON true
 WHERE w.processed_at IS NULL AND w.next_try_at <= now()
 ORDER BY w.next_try_at LIMIT sqlc.arg(max_rows)
@@ -81,9 +82,12 @@ RETURNING l.attempt_id, l.order_id, l.source, l.says, l.asked_seq, a.status;
 -- name: LooksLater :exec
 UPDATE looks_wanted SET next_try_at = now() + sqlc.arg(wait)::interval WHERE attempt_id = ANY(sqlc.arg(attempt_ids)::text[]);
 
--- name: LookTold :exec
--- Asked for again since it was taken: it stays, and is told again, because the look may have been made before the news.
-WITH gone AS (DELETE FROM looks_wanted d WHERE d.attempt_id = sqlc.arg(attempt_id) AND d.asked_seq = sqlc.arg(asked_seq))
+-- name: LookTold :execrows
+DELETE FROM looks_wanted WHERE attempt_id = sqlc.arg(attempt_id) AND asked_seq = sqlc.arg(asked_seq);
+
+-- name: LookAskedAgain :exec
+-- Asked for again since it was taken: it stays, and is told again, because the look may have been made before the news. A statement of
+-- its own: one that deleted and updated at once would see neither row when the asking committed in between.
 UPDATE looks_wanted l SET next_try_at = now(), waited_for = false WHERE l.attempt_id = sqlc.arg(attempt_id) AND l.asked_seq <> sqlc.arg(asked_seq);
 
 -- name: LooksWaiting :one

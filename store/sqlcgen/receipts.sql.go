@@ -136,15 +136,27 @@ func (q *Queries) HintsPrune(ctx context.Context, maxAge time.Duration, maxRows 
 	return result.RowsAffected(), nil
 }
 
-const lookTold = `-- name: LookTold :exec
-WITH gone AS (DELETE FROM looks_wanted d WHERE d.attempt_id = $1 AND d.asked_seq = $2)
+const lookAskedAgain = `-- name: LookAskedAgain :exec
 UPDATE looks_wanted l SET next_try_at = now(), waited_for = false WHERE l.attempt_id = $1 AND l.asked_seq <> $2
 `
 
-// Asked for again since it was taken: it stays, and is told again, because the look may have been made before the news.
-func (q *Queries) LookTold(ctx context.Context, attemptID string, askedSeq int64) error {
-	_, err := q.db.Exec(ctx, lookTold, attemptID, askedSeq)
+// Asked for again since it was taken: it stays, and is told again, because the look may have been made before the news. A statement of
+// its own: one that deleted and updated at once would see neither row when the asking committed in between.
+func (q *Queries) LookAskedAgain(ctx context.Context, attemptID string, askedSeq int64) error {
+	_, err := q.db.Exec(ctx, lookAskedAgain, attemptID, askedSeq)
 	return err
+}
+
+const lookTold = `-- name: LookTold :execrows
+DELETE FROM looks_wanted WHERE attempt_id = $1 AND asked_seq = $2
+`
+
+func (q *Queries) LookTold(ctx context.Context, attemptID string, askedSeq int64) (int64, error) {
+	result, err := q.db.Exec(ctx, lookTold, attemptID, askedSeq)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const looksLater = `-- name: LooksLater :exec
@@ -499,6 +511,7 @@ LEFT JOIN LATERAL (
     SELECT r.attempt_id, r.order_id, r.status FROM payment_attempts r
     WHERE w.merchant_reference <> '' AND r.gateway = w.gateway AND r.account = w.account
       AND r.environment = w.environment AND r.merchant_reference = w.merchant_reference
+      AND (w.provider_payment_id = '' OR r.provider_payment_id IN ('', w.provider_payment_id))
     LIMIT 1) m ON true
 WHERE w.processed_at IS NULL AND w.next_try_at <= now()
 ORDER BY w.next_try_at LIMIT $2
@@ -522,8 +535,8 @@ type ReceiptsTakeRow struct {
 	AttemptStatus     string
 }
 
-// The receipts whose turn it is, each with the attempt it is about: by the provider's id first, then by our reference. Several
-// processes take different rows.
+// The receipts whose turn it is, each with the attempt it is about: by the provider's id first, then by our reference. Another payment
+// that goes by our reference is not the attempt's: a look at the attempt would never see it. Several processes take different rows.
 func (q *Queries) ReceiptsTake(ctx context.Context, orphanAfter time.Duration, maxRows int32) ([]ReceiptsTakeRow, error) {
 	rows, err := q.db.Query(ctx, receiptsTake, orphanAfter, maxRows)
 	if err != nil {
