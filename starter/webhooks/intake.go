@@ -84,7 +84,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) {
 
 // keep stores, and answers 200 only when the row is there (S14).
 func (h *Webhooks) keep(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, receipt store.Receipt) {
-	kept, err := h.d.Store.ReceiptKeep(ctx, receipt)
+	kept, err := h.keeper.keep(ctx, receipt)
 	if err != nil {
 		h.refuse(w, r, t, refusedStore)
 		return

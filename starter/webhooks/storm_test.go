@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,13 +32,20 @@ func TestStorm(t *testing.T) {
 	took := make([]time.Duration, attempts*each)
 	statuses := make([]int, attempts*each)
 	var all sync.WaitGroup
+	var resent atomic.Int64
 	for i := range took {
 		all.Go(func() {
 			due := began.Add(within * time.Duration(i) / time.Duration(len(took)))
 			<-time.After(time.Until(due))
 			e := about1000[i%attempts]
 			e.ID, e.Says = fmt.Sprintf("evt_%d", i), gateways.Succeeded
-			statuses[i], _ = b.try(bodyOf(e))
+			for statuses[i] != 200 && time.Since(due) < time.Minute { // a provider sends again what was not taken
+				var err error
+				if statuses[i], err = b.try(bodyOf(e)); err != nil || statuses[i] != 200 {
+					resent.Add(1)
+					<-time.After(time.Second)
+				}
+			}
 			took[i] = time.Since(due) // from when it was due: a sender that had to wait counts too
 		})
 	}
@@ -49,10 +57,12 @@ func TestStorm(t *testing.T) {
 	slices.Sort(took)
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]
 	told := b.runs.total()
-	t.Logf("%d webhooks in %v: p50 %v, p99 %v, slowest %v; %d looks told meanwhile", len(took), storm.Round(time.Millisecond), p50, p99, took[len(took)-1], told)
-	limit := 5 * time.Second // beside other packages' tests; every provider waits longer
+	t.Logf("%d webhooks in %v: p50 %v, p99 %v, slowest %v; %d sent again; %d looks told meanwhile", len(took), storm.Round(time.Millisecond), p50, p99,
+		took[len(took)-1], resent.Load(), told)
+	limit := 10 * time.Second // beside other packages' tests; every provider waits longer
 	if os.Getenv("ORDERFLOW_TEST_ALONE") != "" {
 		limit = time.Second
+		require.Zero(t, resent.Load())
 	}
 	require.Less(t, p99, limit)
 	require.LessOrEqual(t, told, perSecond*(int(storm/time.Second)+2))

@@ -52,6 +52,7 @@ type Webhooks struct {
 	d        Deps
 	targets  map[place]target
 	accounts []order.Account
+	keeper   *keeper
 	received chan struct{} // a receipt was stored here
 	wanted   chan struct{} // a look is wanted
 }
@@ -76,7 +77,7 @@ func New(d Deps) *Webhooks {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	h := &Webhooks{d: d, targets: map[place]target{}, received: make(chan struct{}, 1), wanted: make(chan struct{}, 1)}
+	h := &Webhooks{d: d, targets: map[place]target{}, keeper: &keeper{store: d.Store}, received: make(chan struct{}, 1), wanted: make(chan struct{}, 1)}
 	for account, g := range d.Gateways {
 		h.accounts = append(h.accounts, account)
 		if n, ok := g.(gateways.Notifier); ok {
