@@ -73,7 +73,7 @@ func TestThreeEnvelopes(t *testing.T) {
 		"FlatEmptySecret": {
 			`{"createdAt":"2026-06-05T07:58:18.123456Z","secret":"","status":"DONE","transactionKey":"t1","orderId":"order-1"}`,
 			gateways.Notice{
-				EventType: "DEPOSIT_CALLBACK", MerchantReference: "order-1", Proof: gateways.ProofNone, ProviderTime: created,
+				EventType: "DEPOSIT_CALLBACK", MerchantReference: "order-1", Proof: gateways.ProofSecret, ProviderTime: created,
 				Says: gateways.Succeeded,
 			},
 			"",

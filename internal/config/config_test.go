@@ -143,7 +143,7 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestNothingSecretIsPrinted(t *testing.T) {
 	t.Parallel()
-	c, err := config.Load(environ("DATABASE_URL=postgres://app:MARKER@h/d", "STRIPE_SECRET_KEY=sk_test_MARKER", "STRIPE_WEBHOOK_SECRET=MARKER",
+	c, err := config.Load(environ("DATABASE_URL=postgres://app:MARKER@h/d", "STRIPE_SECRET_KEY=sk_test_MARKER", "STRIPE_WEBHOOK_SECRET=whsec_MARKER",
 		"ORDERFLOW_BOOTSTRAP_API_KEY=shop:checkout:MARKERMARKERMARKERMARKERMARKER",
 		`ORDERFLOW_ISSUERS=[{"name":"a","base_url":"http://a","token":"MARKER"}]`))
 	require.NoError(t, err)
