@@ -51,6 +51,41 @@ const (
 // ReceiptKeep stores a webhook before it is answered, once per event however many copies come (S14). What is no payment's and
 // what is of the wrong environment is processed with that.
 func (s *Store) ReceiptKeep(ctx context.Context, r Receipt) (Kept, error) {
+	kept, err := receiptKeep(ctx, s.q(), r)
+	return kept, translate("keep webhook", err)
+}
+
+// ReceiptsKeep is ReceiptKeep for several, which are stored together or not at all. What became of each stands where it stood.
+func (s *Store) ReceiptsKeep(ctx context.Context, receipts []Receipt) ([]Kept, error) {
+	inOrder := make([]int, len(receipts)) // one order for all processes, so that none waits for another in a ring
+	for i := range inOrder {
+		inOrder[i] = i
+	}
+	slices.SortStableFunc(inOrder, func(a, b int) int { return compareReceipts(receipts[a], receipts[b]) })
+	kept := make([]Kept, len(receipts))
+	err := s.inTx(ctx, "keep webhooks", func(ctx context.Context, w *work) error {
+		for _, i := range inOrder {
+			var err error
+			if kept[i], err = receiptKeep(ctx, w.read, receipts[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return kept, nil
+}
+
+func compareReceipts(a, b Receipt) int {
+	return cmp.Or(
+		cmp.Compare(a.Account.Gateway, b.Account.Gateway), cmp.Compare(a.Account.Name, b.Account.Name),
+		cmp.Compare(a.Account.Environment, b.Account.Environment), cmp.Compare(a.EventID, b.EventID),
+	)
+}
+
+func receiptKeep(ctx context.Context, q *sqlcgen.Queries, r Receipt) (Kept, error) {
 	result := ""
 	switch {
 	case r.WrongEnvironment:
@@ -58,7 +93,7 @@ func (s *Store) ReceiptKeep(ctx context.Context, r Receipt) (Kept, error) {
 	case r.ProviderPaymentID == "" && r.MerchantReference == "":
 		result = ReceiptIgnored
 	}
-	row, err := s.q().ReceiptKeep(ctx, sqlcgen.ReceiptKeepParams{
+	row, err := q.ReceiptKeep(ctx, sqlcgen.ReceiptKeepParams{
 		Gateway: r.Account.Gateway, Account: r.Account.Name, Environment: r.Account.Environment, EventID: r.EventID, EventType: r.EventType,
 		ProviderPaymentID: r.ProviderPaymentID, MerchantReference: r.MerchantReference, Proof: r.Proof, Says: string(r.Says),
 		WrongEnvironment: r.WrongEnvironment, ProviderAt: r.ProviderAt, Result: result, AgainAfter: provenAgainAfter,
@@ -67,7 +102,7 @@ func (s *Store) ReceiptKeep(ctx context.Context, r Receipt) (Kept, error) {
 	case isNoRows(err):
 		return KeptCopy, nil
 	case err != nil:
-		return "", translate("keep webhook", err)
+		return "", err
 	case row.Fresh:
 		return KeptFresh, nil
 	}
