@@ -298,13 +298,8 @@ func (t *try) prepareAgain(ctx context.Context, op sqlcgen.Operation, maySend bo
 
 // look reads the provider's current state, within the account's rate: after an outage every unknown attempt would ask at once.
 func (t *try) look(ctx context.Context) (gateways.Observation, error) {
-	if per := t.a.d.Sweep.PerSecond; per > 0 {
-		bucket := "lookup/" + t.att.Gateway + "/" + t.att.Account + "/" + t.att.Environment
-		if ok, err := t.a.d.Store.TakeLookup(ctx, bucket, 2*per, per); err != nil {
-			return gateways.Observation{}, err
-		} else if !ok {
-			return gateways.Observation{}, fault.New(fault.GatewayRateLimited, "look payment up")
-		}
+	if err := t.a.mayLook(ctx, t.gw.Account()); err != nil {
+		return gateways.Observation{}, err
 	}
 	return t.gw.Lookup(ctx, gateways.Query{
 		ProviderPaymentID: t.att.ProviderPaymentID, MerchantReference: t.att.MerchantReference, Currency: money.Currency(t.att.Currency),
@@ -312,12 +307,28 @@ func (t *try) look(ctx context.Context) (gateways.Observation, error) {
 	})
 }
 
+// mayLook takes one lookup out of the account's rate.
+func (a *Activities) mayLook(ctx context.Context, acc gateways.Account) error {
+	per := a.d.Sweep.PerSecond
+	if per <= 0 {
+		return nil
+	}
+	bucket := "lookup/" + acc.Gateway + "/" + acc.Name + "/" + string(acc.Environment)
+	ok, err := a.d.Store.TakeLookup(ctx, bucket, 2*per, per)
+	if err == nil && !ok {
+		err = fault.New(fault.GatewayRateLimited, "look payment up")
+	}
+	return err
+}
+
 // private is what the provider gave for later calls. One that does not open (its data key is gone) counts as none.
-func (t *try) private() secret.Value {
-	if len(t.att.SealedPrivate) == 0 {
+func (t *try) private() secret.Value { return t.a.private(t.att) }
+
+func (a *Activities) private(at sqlcgen.PaymentAttempt) secret.Value {
+	if len(at.SealedPrivate) == 0 {
 		return secret.Value{}
 	}
-	b, err := t.a.d.Box.Open(t.att.SealedPrivate, order.AttemptPlace(order.AttemptID(t.att.AttemptID)))
+	b, err := a.d.Box.Open(at.SealedPrivate, order.AttemptPlace(order.AttemptID(at.AttemptID)))
 	if err != nil {
 		return secret.Value{}
 	}

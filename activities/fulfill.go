@@ -141,7 +141,7 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 	return u.again(ctx, *op, true)
 }
 
-// notDone: the last send was answered with "not done", as every one before it. Nothing is in doubt, so an issuer that guards
+// notDone: the last send was answered with "not done", as every one before it. Nothing is in doubt, so an other side that guards
 // nothing may get the same request once more.
 func notDone(op sqlcgen.Operation) bool { return op.Outcome == "" && op.OutcomeCode != "" }
 

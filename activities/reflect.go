@@ -32,12 +32,13 @@ func (a *Activities) ReflectPayment(ctx context.Context, in AttemptInput) (store
 	return r, Fail(ctx, err, in.Bounds)
 }
 
-// ParkInput hands an attempt, a unit or - with neither - the order itself to a person. An order without a code is taken back:
+// ParkInput hands an attempt, a unit, a refund or - with none of them - the order itself to a person. An order without a code is taken back:
 // the step that failed went through.
 type ParkInput struct {
 	OrderID   order.ID        `json:"order_id"`
 	AttemptID order.AttemptID `json:"attempt_id,omitempty"`
 	UnitID    order.UnitID    `json:"unit_id,omitempty"`
+	RefundID  order.RefundID  `json:"refund_id,omitempty"`
 	Code      string          `json:"code"`
 	Bounds    Bounds          `json:"bounds,omitzero"`
 }
@@ -49,6 +50,8 @@ func (a *Activities) Park(ctx context.Context, in ParkInput) (order.Verdict, err
 	switch {
 	case in.UnitID != "":
 		c, err = a.d.Store.UnitUnresolved(ctx, in.UnitID, in.OrderID, in.Code)
+	case in.RefundID != "":
+		c, err = a.d.Store.RefundUnresolved(ctx, in.RefundID, in.Code)
 	case in.AttemptID != "":
 		c, err = a.d.Store.AttemptUnresolved(ctx, in.AttemptID, in.Code)
 	case in.Code == "":

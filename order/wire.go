@@ -18,6 +18,7 @@ const (
 	ScheduleRelay = "orderflow-relay"
 
 	UpdateSubmitPayment = "submit_payment"
+	UpdateRefundPayment = "refund_payment"
 	UpdateResolveReview = "resolve_review"
 	SignalDecision      = "review_decision"
 	SignalFactsChanged  = "facts_changed"
@@ -46,6 +47,9 @@ func WorkflowID(id ID) string {
 // SubmitUpdateID makes the update of one attempt idempotent: asking again attaches to the same answer.
 func SubmitUpdateID(id AttemptID) string { return "submit-" + string(id) }
 
+// RefundUpdateID is the same for the update of one refund.
+func RefundUpdateID(id RefundID) string { return "refund-" + string(id) }
+
 // OperationPlace and ReferencePlace name the rows that sealed values are bound to: a stored request, and what the buyer
 // gets to hold of a unit. Whoever seals and whoever opens must say the same.
 func OperationPlace(id OperationID) string { return "operation/" + string(id) }
@@ -65,6 +69,18 @@ type SubmitPayment struct {
 type SubmitResult struct {
 	AttemptID AttemptID `json:"attempt_id"`
 	Status    Status    `json:"status"`
+}
+
+// RefundPayment is the argument of the refund_payment update. The refund's row and its operation exist before the update is sent, and
+// the operation's id is derived from the refund's.
+type RefundPayment struct {
+	RefundID RefundID `json:"refund_id"`
+}
+
+// RefundResult is its answer: the refund's state at the first outcome, empty when it was over before this run began.
+type RefundResult struct {
+	RefundID RefundID `json:"refund_id"`
+	Status   Status   `json:"status,omitempty"`
 }
 
 // FactsChanged is the payload of the facts_changed signal: "look again". It never carries truth.

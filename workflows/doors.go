@@ -28,6 +28,17 @@ func (w *orderRun) setup(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, order.UpdateRefundPayment, w.refundPayment, workflow.UpdateHandlerOptions{
+		Description: "Waits for the first outcome of a stored refund. Used by the API.",
+		Validator: func(in order.RefundPayment) error {
+			if in.RefundID == "" {
+				return refusal("refund_id_missing")
+			}
+			return nil
+		},
+	}); err != nil {
+		return err
+	}
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, order.UpdateResolveReview, w.resolveReview, workflow.UpdateHandlerOptions{
 		Description: "Decides an open review. Current details show the JSON to paste; the answer says whether it was applied and why not.",
 		Validator: func(d order.Decision) error {
@@ -78,6 +89,39 @@ func (w *orderRun) knows(id order.AttemptID) bool {
 	}
 	for _, a := range w.facts.Attempts {
 		if a.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// refundPayment answers when the refund's outcome is known, or the provider is at it, or a person has it.
+func (w *orderRun) refundPayment(ctx workflow.Context, in order.RefundPayment) (order.RefundResult, error) {
+	asked, id := w.loads, in.RefundID
+	if w.loaded && !w.knowsRefund(id) {
+		w.news = true // opened after the facts were loaded
+	}
+	over := func() bool { return w.loads > asked && !w.knowsRefund(id) } // facts list what is not over
+	err := workflow.Await(ctx, func() bool {
+		_, settled := w.back.settled[id]
+		return settled || w.back.parked[id] || over()
+	})
+	if err != nil {
+		return order.RefundResult{}, err
+	}
+	s, settled := w.back.settled[id]
+	if !settled && !over() {
+		s = order.RefundUnknown
+	}
+	return order.RefundResult{RefundID: id, Status: s}, nil
+}
+
+func (w *orderRun) knowsRefund(id order.RefundID) bool {
+	if _, ok := w.back.settled[id]; ok {
+		return true
+	}
+	for _, r := range w.facts.Refunds {
+		if r.ID == id {
 			return true
 		}
 	}

@@ -22,6 +22,7 @@ type Carried struct {
 // as anybody likes: it loads the facts and does only what is missing. Who starts it gives the id alone.
 func OrderWorkflow(ctx workflow.Context, id order.ID, c Carried) error {
 	w := &orderRun{id: id, look: c.Look, settled: map[order.AttemptID]order.Status{}, parked: map[order.AttemptID]bool{}}
+	w.back = refundsSeen{settled: map[order.RefundID]order.Status{}, parked: map[order.RefundID]bool{}}
 	if err := w.setup(ctx); err != nil {
 		return err
 	}
@@ -38,6 +39,8 @@ type orderRun struct {
 
 	settled map[order.AttemptID]order.Status // attempts whose outcome is known, for the submit_payment handler
 	parked  map[order.AttemptID]bool         // attempts that a person has, for the same
+
+	back    refundsSeen                      // the same of refunds, for the refund_payment handler
 
 	news        bool // something outside says "look again"
 	look        bool // and providers and issuers are to be asked, not only the database
@@ -77,6 +80,9 @@ func (w *orderRun) round(ctx workflow.Context) error {
 	look := w.look
 	w.news, w.look, w.stale, w.external = false, false, false, 0
 	if err := w.payments(ctx, look); err != nil {
+		return err
+	}
+	if err := w.refunds(ctx, look); err != nil {
 		return err
 	}
 	if err := w.fulfill(ctx, look); err != nil {
@@ -176,11 +182,11 @@ func (w *orderRun) waits() bool {
 		}
 	}
 	for _, r := range w.facts.Reviews {
-		if r.SubjectKind == order.SubjectAttempt || r.SubjectKind == order.SubjectUnit {
+		if r.SubjectKind == order.SubjectAttempt || r.SubjectKind == order.SubjectUnit || r.SubjectKind == order.SubjectRefund {
 			return true
 		}
 	}
-	return false
+	return w.refundsWait()
 }
 
 func (w *orderRun) statusOf(id order.AttemptID, loaded order.Status) order.Status {

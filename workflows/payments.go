@@ -180,6 +180,9 @@ func (w *orderRun) handOver(ctx workflow.Context, in activities.ParkInput) error
 	if in.AttemptID != "" {
 		w.park(in.AttemptID)
 	}
+	if in.RefundID != "" {
+		w.back.parked[in.RefundID] = true
+	}
 	return err
 }
 

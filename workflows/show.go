@@ -56,6 +56,9 @@ func (w *orderRun) upsert(ctx workflow.Context) {
 func (w *orderRun) show(ctx workflow.Context) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**Order** %s  \n**Payment** %s  \n**Fulfillment** %s\n", w.facts.Status, w.paymentLine(), unitsLine(w.facts.UnitCounts))
+	for _, r := range w.facts.Refunds {
+		fmt.Fprintf(&b, "  \n**Refund** %s (%s)", w.refundStatusOf(r.ID, r.Status), r.ID)
+	}
 	for _, r := range w.facts.Reviews {
 		b.WriteString(reviewText(r))
 	}
@@ -112,6 +115,8 @@ func template(r activities.ReviewHead, d order.DecisionKind) string {
 	switch d {
 	case order.DecideConfirmProvided:
 		dec.Evidence.Reference = "the issuer's reference"
+	case order.DecideConfirmRefunded:
+		dec.Evidence.Reference = "the provider's id of the refund"
 	case order.DecideRerunUnit, order.DecideCloseWithEvidence:
 		dec.Evidence.Proof = "what was looked at, and where"
 	}

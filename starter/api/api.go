@@ -24,10 +24,12 @@ import (
 	"orderflow/store"
 )
 
-// Engine is what the API asks of Temporal. Both calls may fail without harm: the rows are there and the sweep finds them.
+// Engine is what the API asks of Temporal. Every call may fail without harm: the rows are there and the sweep finds them.
 type Engine interface {
 	// Submit waits for an attempt's first outcome until ctx ends.
 	Submit(ctx context.Context, id order.ID, attempt order.AttemptID) error
+	// Refund waits for a refund's first outcome until ctx ends.
+	Refund(ctx context.Context, id order.ID, refund order.RefundID) error
 	// LookAgain asks for a fresh look at an order and does not wait for it.
 	LookAgain(ctx context.Context, id order.ID, source, reference string) error
 }
@@ -108,9 +110,11 @@ func (a *API) mount(inner http.Handler) {
 		Refuse: refuseKey, Count: a.countGuard,
 	})
 	checkout := a.authenticate(scopeCheckout)
+	operate := a.authenticate(scopeOperate)
 	read := a.authenticate(scopeCheckout, scopeOperate)
 	a.mux.Handle("POST /v1/orders", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/payments", checkout(readBody(guard(a.checkBody(inner)))))
+	a.mux.Handle("POST /v1/orders/{id}/refunds", operate(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("GET /v1/orders/{id}", read(inner))
 	a.mux.Handle("PUT /v1/stock/{sku}", checkout(readBody(a.checkBody(inner))))
 	for _, r := range a.d.Also {
@@ -236,6 +240,12 @@ func (a *API) register(h huma.API) {
 		Description: "201 with the outcome; 202 when it takes longer than the answer budget: poll the Location, or repeat the request with its key. " +
 			"Never open a second payment while the outcome is checking.",
 	}, a.payOrder)
+	huma.Register(h, huma.Operation{
+		OperationID: "refund-order", Method: http.MethodPost, Path: "/v1/orders/{id}/refunds", DefaultStatus: http.StatusCreated, MaxBodyBytes: MaxBody + 1,
+		Summary: "Give money of an order back",
+		Description: "Needs the scope operate. 201 with the outcome; 202 when it takes longer than the answer budget: poll the Location, or repeat the " +
+			"request with its key. What is being found out counts as given back.",
+	}, a.refundOrder)
 	huma.Register(h, huma.Operation{
 		OperationID: "read-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "Read an order in full",
 		Description: "Asks the provider again, rate-limited and without waiting, when a payment's outcome is unknown.",

@@ -44,6 +44,7 @@ type bundle struct {
 // engineFunc stands in for Temporal where a test is about HTTP. Tests of the engine itself use the real dev server.
 type engineFunc struct {
 	submit func(ctx context.Context, id order.ID, a order.AttemptID) error
+	refund func(ctx context.Context, id order.ID, r order.RefundID) error
 	look   func(ctx context.Context, id order.ID, source, reference string) error
 	looks  atomic.Int64
 }
@@ -53,6 +54,13 @@ func (e *engineFunc) Submit(ctx context.Context, id order.ID, a order.AttemptID)
 		return context.DeadlineExceeded
 	}
 	return e.submit(ctx, id, a)
+}
+
+func (e *engineFunc) Refund(ctx context.Context, id order.ID, r order.RefundID) error {
+	if e.refund == nil {
+		return context.DeadlineExceeded
+	}
+	return e.refund(ctx, id, r)
 }
 
 func (e *engineFunc) LookAgain(ctx context.Context, id order.ID, source, reference string) error {

@@ -159,12 +159,16 @@ func (a *API) gateway(name, account string) gateways.Gateway {
 
 // reasonOf passes a gateway's sentence on, unless it repeats something of the input.
 func reasonOf(err error, b PaymentRequest) string {
+	return sayable(err, b.Method.Token, b.Method.ReturnURL, b.Method.Reference)
+}
+
+func sayable(err error, inputs ...string) string {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Class != fault.Invalid || f.Cause == nil {
 		return ""
 	}
 	reason := f.Cause.Error()
-	for _, input := range []string{b.Method.Token, b.Method.ReturnURL, b.Method.Reference} {
+	for _, input := range inputs {
 		if input != "" && strings.Contains(reason, input) {
 			return ""
 		}

@@ -48,6 +48,10 @@ const (
 	typeExpired       = "order-expired"
 	typeCanceled      = "order-canceled"
 	typeChanged       = "order-changed"
+	typeNothingPaid   = "nothing-captured"
+	typeMoreThanLeft  = "more-than-left"
+	typeDisputed      = "refund-disputed"
+	typeRefundForm    = "refund-invalid"
 	typeEncoded       = "body-encoded"
 	typeUnproven      = "webhook-unproven"
 	typeNotNotice     = "webhook-malformed"
@@ -83,6 +87,10 @@ var problemTypes = []ProblemType{
 	{typeExpired, 409, "Order expired", "The time to pay for this order is over."},
 	{typeCanceled, 409, "Order canceled", "This order was canceled."},
 	{typeChanged, 409, "Order changed", "The order changed while the payment was prepared; try again after Retry-After."},
+	{typeNothingPaid, 409, "Nothing captured", "No money of this order is captured, so nothing can go back."},
+	{typeMoreThanLeft, 409, "More than left", "That much cannot go back any more; left says how much can. What is being found out counts as gone."},
+	{typeDisputed, 409, "Refund disputed", "The buyer's bank has given this money back, or may: a refund on top of it would pay twice."},
+	{typeRefundForm, 422, "Refund invalid", "The gateway cannot give this money back as it stands; nothing was sent."},
 	{typeEncoded, 415, "Body encoded", "Send the body without a content encoding: it is proven byte by byte."},
 	{typeUnproven, 401, "Webhook unproven", "Nothing proves that the webhook comes from the provider now; nothing was stored."},
 	{typeNotNotice, 400, "Webhook malformed", "The webhook does not have the provider's form; nothing was stored."},
@@ -118,6 +126,7 @@ type Problem struct {
 	Errors  []FieldError  `json:"errors,omitempty"`
 	Payment *view.Attempt `json:"payment,omitempty" doc:"the attempt that stands in the way, with its current outcome"`
 	Order   *view.Summary `json:"order,omitempty" doc:"the order as it is now"`
+	Left    *int64        `json:"left,omitempty" doc:"for more-than-left: what may still go back, in minor units"`
 
 	retryAfter time.Duration
 	header     http.Header

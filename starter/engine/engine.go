@@ -56,20 +56,27 @@ func (e *Engine) startOptions(id order.ID) client.StartWorkflowOptions {
 // Submit starts the order's workflow, or finds it, and waits for the attempt's first outcome until ctx ends. Nil means that
 // there is one; an error means only that nobody here knows yet. Asking again attaches to the same update.
 func (e *Engine) Submit(ctx context.Context, id order.ID, attempt order.AttemptID) error {
+	return e.update(ctx, id, client.UpdateWorkflowOptions{
+		UpdateID: order.SubmitUpdateID(attempt), UpdateName: order.UpdateSubmitPayment, Args: []any{order.SubmitPayment{AttemptID: attempt}},
+	})
+}
+
+// Refund is Submit for a refund.
+func (e *Engine) Refund(ctx context.Context, id order.ID, refund order.RefundID) error {
+	return e.update(ctx, id, client.UpdateWorkflowOptions{
+		UpdateID: order.RefundUpdateID(refund), UpdateName: order.UpdateRefundPayment, Args: []any{order.RefundPayment{RefundID: refund}},
+	})
+}
+
+func (e *Engine) update(ctx context.Context, id order.ID, u client.UpdateWorkflowOptions) error {
+	u.WaitForStage = client.WorkflowUpdateStageCompleted
 	try := func() error {
 		op := e.client.NewWithStartWorkflowOperation(e.startOptions(id), order.WorkflowOrder, id)
-		h, err := e.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
-			StartWorkflowOperation: op,
-			UpdateOptions: client.UpdateWorkflowOptions{
-				UpdateID: order.SubmitUpdateID(attempt), UpdateName: order.UpdateSubmitPayment, WaitForStage: client.WorkflowUpdateStageCompleted,
-				Args: []any{order.SubmitPayment{AttemptID: attempt}},
-			},
-		})
+		h, err := e.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{StartWorkflowOperation: op, UpdateOptions: u})
 		if err != nil {
 			return err
 		}
-		var out order.SubmitResult
-		return h.Get(ctx, &out)
+		return h.Get(ctx, nil)
 	}
 	err := try()
 	for range 2 {

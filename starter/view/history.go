@@ -16,11 +16,14 @@ func historyOf(v store.View) []Event {
 	for i, o := range v.Observations {
 		e := Event{
 			At: o.ObservedAt.UTC(), Kind: "observation", Subject: "attempt", SubjectID: deref(o.AttemptID), Source: o.Source, Outcome: o.Outcome,
-			ProviderStatus: o.ProviderStatus, ProviderPaymentID: o.ProviderPaymentID, OperationID: deref(o.OperationID), Code: o.Code,
+			ProviderStatus: o.ProviderStatus, ProviderPaymentID: o.ProviderPaymentID, ProviderRefundID: o.ProviderRefundID, OperationID: deref(o.OperationID), Code: o.Code,
 			RequestID: o.RequestID, seq: i,
 		}
 		if o.UnitID != nil {
 			e.Subject, e.SubjectID = "unit", *o.UnitID
+		}
+		if o.RefundID != nil {
+			e.Subject, e.SubjectID = "refund", *o.RefundID
 		}
 		out = append(out, e)
 	}

@@ -78,6 +78,7 @@ type Order struct {
 	Adjustments []Adjustment  `json:"adjustments,omitempty"`
 	Attempts    []Attempt     `json:"attempts"`
 	Payments    []PaymentRow  `json:"payments"`
+	Refunds     []Refund      `json:"refunds"`
 	Units       []Unit        `json:"units"`
 	Deliveries  []Delivery    `json:"deliveries"`
 	Reviews     []Review      `json:"reviews"`
@@ -184,7 +185,7 @@ type DecisionRow struct {
 type Event struct {
 	At                time.Time `json:"at"`
 	Kind              string    `json:"kind" enum:"transition,observation"`
-	Subject           string    `json:"subject" doc:"order, attempt or unit"`
+	Subject           string    `json:"subject" doc:"order, attempt, unit or refund"`
 	SubjectID         string    `json:"subject_id"`
 	From              string    `json:"from,omitempty"`
 	To                string    `json:"to,omitempty"`
@@ -194,6 +195,7 @@ type Event struct {
 	Outcome           string    `json:"outcome,omitempty"`
 	ProviderStatus    string    `json:"provider_status,omitempty"`
 	ProviderPaymentID string    `json:"provider_payment_id,omitempty"`
+	ProviderRefundID  string    `json:"provider_refund_id,omitempty"`
 	OperationID       string    `json:"operation_id,omitempty"`
 	Code              string    `json:"code,omitempty"`
 	RequestID         string    `json:"request_id,omitempty" doc:"what the other side's support asks for"`
@@ -222,6 +224,7 @@ func OrderOf(v store.View, box *seal.Box) Order {
 			FirstSeenAt: p.FirstSeenAt.UTC(),
 		})
 	}
+	o.Refunds = refundsOf(v.Refunds)
 	o.Units = unitsOf(v, box)
 	o.Deliveries = deliveriesOf(v.Deliveries)
 	o.Reviews = []Review{}

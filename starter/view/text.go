@@ -97,6 +97,7 @@ func (t *text) money(o Order) {
 		}
 		t.line("  payment %s: captured %s, refunded %s%s  (%s)", p.ProviderPaymentID, amount(p.Captured, p.Currency), amount(p.Refunded, p.Currency), fits, p.ID)
 	}
+	t.refunds(o)
 }
 
 // maxUnitLines bounds the unit list: the states say the rest.
@@ -128,8 +129,8 @@ func sentence(e Event) string {
 		}
 		return fmt.Sprintf("%s %s: %s -> %s (%s%s)", e.Subject, e.SubjectID, from, e.To, e.Trigger, orNothing(" ", e.DecisionID))
 	}
-	return fmt.Sprintf("%s %s: %s says %s%s%s%s%s", e.Subject, e.SubjectID, e.Source, e.Outcome, because(e.Code),
-		orNothing(", status ", e.ProviderStatus), orNothing(", payment ", e.ProviderPaymentID), orNothing(", operation ", e.OperationID))
+	return fmt.Sprintf("%s %s: %s says %s%s%s%s%s%s", e.Subject, e.SubjectID, e.Source, e.Outcome, because(e.Code),
+		orNothing(", status ", e.ProviderStatus), orNothing(", payment ", e.ProviderPaymentID), orNothing(", refund ", e.ProviderRefundID), orNothing(", operation ", e.OperationID))
 }
 
 func amount(minor int64, currency string) string {

@@ -1,0 +1,303 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderflow/gateways"
+	"orderflow/internal/cleantext"
+	"orderflow/internal/fault"
+	"orderflow/internal/money"
+	"orderflow/internal/secret"
+	"orderflow/order"
+	"orderflow/starter/idempotency"
+	"orderflow/starter/view"
+	"orderflow/store"
+	"orderflow/store/sqlcgen"
+)
+
+// refundReasons are the words a refund may give as its reason. Free text would be the buyer's.
+var refundReasons = []string{"requested_by_buyer", "not_provided", "defective", "duplicate", "fraud", "price_correction", "goodwill", "other"}
+
+// RefundRequest is one try to give money back.
+type RefundRequest struct {
+	Amount    *int64          `json:"amount,omitempty" doc:"minor units; left out, all that is left"`
+	Reason    string          `json:"reason" doc:"requested_by_buyer, not_provided, defective, duplicate, fraud, price_correction, goodwill or other"`
+	AttemptID order.AttemptID `json:"attempt_id,omitempty" doc:"whose money goes back; needed only where an order holds several payments"`
+	Payout    *PayoutRequest  `json:"payout,omitempty" doc:"the buyer's bank account, for a deposit that cannot go back the way it came; stored encrypted and never shown"`
+}
+
+// PayoutRequest is the buyer's bank account.
+type PayoutRequest struct {
+	Bank    string `json:"bank" doc:"the provider's code of the bank"`
+	Account string `json:"account"`
+	Holder  string `json:"holder"`
+}
+
+type refundInput struct {
+	ID   string `path:"id"`
+	Body RefundRequest
+}
+
+// RefundView is a refund with the order it belongs to.
+type RefundView struct {
+	view.Refund
+	Order view.Summary `json:"order"`
+}
+
+type refundOutput struct {
+	Status     int
+	Location   string `header:"Location"`
+	RetryAfter string `header:"Retry-After"`
+	Body       RefundView
+}
+
+// mostPlans bounds how often a refund is planned anew because other refunds came in between.
+const mostPlans = 10
+
+func (a *API) refundOrder(ctx context.Context, in *refundInput) (*refundOutput, error) {
+	if cleantext.OrderID(in.ID) != nil {
+		return nil, problem(typeNotFound, "")
+	}
+	caller, id, b := callerOf(ctx), order.ID(in.ID), in.Body
+	paid, err := a.d.Store.Refundables(ctx, caller.Client, id)
+	if err != nil {
+		return nil, a.failure(ctx, err)
+	}
+	if p := b.check(); p != nil {
+		return nil, p
+	}
+	plan, err := a.planRefund(ctx, b, paid)
+	if p, ok := err.(*Problem); err != nil && (!ok || p.Status == http.StatusUnprocessableEntity) {
+		if !ok {
+			err = a.failure(ctx, err)
+		}
+		return nil, err // the key is not claimed
+	}
+	g := idempotency.From(ctx)
+	subject, kerr := g.Begin(ctx, func() string { return string(order.NewRefundID()) })
+	if kerr != nil {
+		return nil, kerr
+	}
+	r, stood, oerr := a.refundBefore(ctx, caller.Client, g.Key(), id, b)
+	if oerr != nil {
+		return nil, oerr
+	}
+	for try := 0; !stood; try++ {
+		if err != nil {
+			return nil, a.refundProblem(ctx, caller.Client, id, err)
+		}
+		var opened store.RefundOpened
+		opened, err = a.openRefund(ctx, plan, store.RefundDraft{ID: order.RefundID(subject), OrderID: id, Client: caller.Client, CallerKey: g.Key(), Reason: b.Reason})
+		switch {
+		case err == nil:
+			r, stood = opened.Refund, true
+		case rejection(err) == "left_moved" && try < mostPlans:
+			if paid, err = a.d.Store.Refundables(ctx, caller.Client, id); err == nil {
+				plan, err = a.planRefund(ctx, b, paid)
+			}
+		case rejection(err) == "more_than_left":
+			err = moreThanLeft(opened.LeftMinor)
+		}
+	}
+	a.driveRefund(ctx, r)
+	return a.refundAnswer(ctx, caller.Client, r)
+}
+
+// check is what can be said of a request by itself.
+func (b RefundRequest) check() *Problem {
+	var errs fieldErrors
+	if b.Amount != nil && (*b.Amount <= 0 || *b.Amount > order.MaxMinor) {
+		errs.add("body.amount", fmt.Sprintf("must be between 1 and %d; leave it out to give back all that is left", int64(order.MaxMinor)))
+	}
+	if !slices.Contains(refundReasons, b.Reason) {
+		errs.add("body.reason", "must be one of "+strings.Join(refundReasons, ", "))
+	}
+	errs.text("body.attempt_id", string(b.AttemptID), 64)
+	if p := b.Payout; p != nil {
+		for at, s := range map[string]string{"body.payout.bank": p.Bank, "body.payout.account": p.Account, "body.payout.holder": p.Holder} {
+			if s == "" {
+				errs.add(at, "is missing; a bank account has all three")
+			}
+			errs.text(at, s, order.MaxText)
+		}
+		errs.number("body.payout.account", p.Account)
+		errs.number("body.payout.holder", p.Holder)
+	}
+	if len(errs.list) > 0 {
+		return problem(typeValidation, "", errs.list...)
+	}
+	return nil
+}
+
+// plannedRefund is a refund whose request is frozen.
+type plannedRefund struct {
+	attempt   order.AttemptID
+	reference string
+	amount    money.Amount
+	left      int64
+	request   []byte
+}
+
+// planRefund chooses the payment and freezes what will be sent. It has no effect. Its error is a problem, or a fault of ours.
+func (a *API) planRefund(ctx context.Context, b RefundRequest, paid []store.Refundable) (plannedRefund, error) {
+	p, why := choosePayment(b, paid)
+	if why != nil {
+		return plannedRefund{}, why
+	}
+	out := plannedRefund{attempt: p.Attempt, reference: order.NewRefundReference(), left: p.LeftMinor}
+	currency := money.Currency(p.Payment.Currency)
+	out.amount = money.Amount{Minor: p.LeftMinor, Currency: currency}
+	if b.Amount != nil {
+		out.amount.Minor = *b.Amount
+	}
+	switch {
+	case p.Disputed:
+		return out, problem(typeDisputed, "")
+	case out.amount.Minor > p.LeftMinor, p.LeftMinor == 0:
+		return out, moreThanLeft(p.LeftMinor)
+	}
+	gw := a.d.Gateways[order.Account{Gateway: p.Payment.Gateway, Name: p.Payment.Account, Environment: p.Payment.Environment}]
+	back, ok := gw.(gateways.Refunder)
+	if !ok || !gw.Capabilities().CanRefund {
+		return out, problem(typeRefundForm, "The payment's account is not configured to give money back; nothing was sent.")
+	}
+	at, err := a.d.Store.Attempt(ctx, p.Attempt)
+	if err != nil {
+		return out, err
+	}
+	give := gateways.GiveBack{
+		Reference: out.reference, ProviderPaymentID: p.Payment.ProviderPaymentID, MerchantReference: at.MerchantReference, Amount: out.amount,
+		Left: money.Amount{Minor: p.LeftMinor, Currency: currency}, Whole: out.amount.Minor == p.Payment.CapturedMinor, Private: a.private(at),
+	}
+	if w := b.Payout; w != nil {
+		give.Payout = gateways.Payout{Bank: w.Bank, Account: w.Account, Holder: w.Holder}
+	}
+	frozen, err := back.PlanRefund(give)
+	if fault.IsCode(err, fault.PaymentInvalid) {
+		return out, problem(typeRefundForm, sayable(err, give.Payout.Bank, give.Payout.Account, give.Payout.Holder))
+	}
+	out.request = frozen.Request
+	return out, err
+}
+
+// choosePayment finds whose money goes back. Where an order holds several payments, money is never chosen by guessing.
+func choosePayment(b RefundRequest, paid []store.Refundable) (store.Refundable, error) {
+	var left []store.Refundable
+	for _, p := range paid {
+		switch {
+		case p.Attempt == b.AttemptID:
+			return p, nil
+		case b.AttemptID == "" && p.Payment.CapturedMinor > 0:
+			left = append(left, p)
+		}
+	}
+	switch {
+	case b.AttemptID != "" && len(paid) > 0:
+		return store.Refundable{}, problem(typeValidation, "", FieldError{"body.attempt_id", "is no paid attempt of this order"})
+	case len(left) == 0:
+		return store.Refundable{}, problem(typeNothingPaid, "")
+	case len(left) > 1:
+		return store.Refundable{}, problem(typeValidation, "", FieldError{"body.attempt_id", "is needed: this order holds several payments"})
+	}
+	return left[0], nil
+}
+
+func moreThanLeft(left int64) *Problem {
+	p := problem(typeMoreThanLeft, "")
+	p.Left = &left
+	return p
+}
+
+// private is what the provider gave for later calls. One that does not open counts as none.
+func (a *API) private(at sqlcgen.PaymentAttempt) secret.Value {
+	if len(at.SealedPrivate) == 0 {
+		return secret.Value{}
+	}
+	plain, err := a.d.Box.Open(at.SealedPrivate, order.AttemptPlace(order.AttemptID(at.AttemptID)))
+	if err != nil {
+		return secret.Value{}
+	}
+	return secret.New(string(plain))
+}
+
+// refundBefore finds the refund that the caller's key made before, whatever has become of it.
+func (a *API) refundBefore(ctx context.Context, client order.ClientID, key string, id order.ID, b RefundRequest) (sqlcgen.Refund, bool, error) {
+	r, err := a.d.Store.RefundByCallerKey(ctx, client, key)
+	switch {
+	case fault.IsCode(err, fault.NotFound):
+		return r, false, nil
+	case err != nil:
+		return r, false, a.failure(ctx, err)
+	case r.OrderID != string(id), r.Reason != b.Reason, b.Amount != nil && *b.Amount != r.AmountMinor, b.AttemptID != "" && string(b.AttemptID) != r.AttemptID:
+		return r, false, problem(typeKeyReused, "")
+	}
+	return r, true, nil
+}
+
+func (a *API) openRefund(ctx context.Context, p plannedRefund, d store.RefundDraft) (store.RefundOpened, error) {
+	d.Attempt, d.Reference, d.Amount, d.LeftMinor = p.attempt, p.reference, p.amount, p.left
+	op := order.RefundOperation(d.ID)
+	d.Operation = store.OperationDraft{
+		ID: op, Kind: string(gateways.Refund), Sealed: a.d.Box.Seal(p.request, order.OperationPlace(op)), Fingerprint: a.d.Box.Fingerprint(p.request),
+	}
+	return a.d.Store.RefundOpen(ctx, d)
+}
+
+// refundProblem answers a refund that may not be opened.
+func (a *API) refundProblem(ctx context.Context, client order.ClientID, id order.ID, err error) error {
+	p, ok := err.(*Problem)
+	if !ok {
+		switch rejection(err) {
+		case "nothing_captured":
+			p = problem(typeNothingPaid, "")
+		case "refund_disputed":
+			p = problem(typeDisputed, "")
+		case "key_bound_elsewhere":
+			return problem(typeKeyReused, "")
+		case "left_moved", "currency_differs":
+			return problem(typeChanged, "").after(time.Second)
+		default:
+			return a.failure(ctx, err)
+		}
+	}
+	if h, err := a.d.Store.OrderHead(ctx, client, id); err == nil {
+		s := view.SummaryOf(h)
+		p.Order = &s
+	}
+	return p
+}
+
+// driveRefund has a refund that may still be on its way worked on, for as long as the answer may take. What became of it is asked
+// of PostgreSQL, whatever the engine says or does not say.
+func (a *API) driveRefund(ctx context.Context, r sqlcgen.Refund) {
+	if view.RefundOutcomeOf(order.Status(r.Status)) != "checking" {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, a.d.AnswerBudget)
+	defer cancel()
+	if err := a.d.Engine.Refund(within, order.ID(r.OrderID), order.RefundID(r.RefundID)); err != nil {
+		a.d.Log.InfoContext(ctx, "no outcome within the answer budget", "refund", r.RefundID, "error_type", errorType(err))
+	}
+}
+
+func (a *API) refundAnswer(ctx context.Context, client order.ClientID, r sqlcgen.Refund) (*refundOutput, error) {
+	now, err := a.d.Store.Refund(ctx, client, order.RefundID(r.RefundID))
+	if err != nil {
+		return nil, a.failure(ctx, err)
+	}
+	h, err := a.d.Store.OrderHead(ctx, client, order.ID(r.OrderID))
+	if err != nil {
+		return nil, a.failure(ctx, err)
+	}
+	out := &refundOutput{Status: http.StatusCreated, Location: orderPath(order.ID(r.OrderID)), Body: RefundView{view.RefundOf(now), view.SummaryOf(h)}}
+	if out.Body.Outcome == "checking" {
+		out.Status, out.RetryAfter = http.StatusAccepted, strconv.Itoa(int(waitHint/time.Second))
+	}
+	return out, nil
+}
