@@ -34,7 +34,7 @@ func walkRefundStates() []*RefundFacts {
 // back.
 func walkMoney(s Status, each func(*MoneyFacts)) {
 	each(nil)
-	for _, refunded := range []int64{0, 300, 400, 700, 1200} {
+	for _, refunded := range []int64{0, 300, 700, 1200} {
 		for _, elsewhere := range []int64{0, 100} {
 			for _, others := range []int64{0, 600, 900} {
 				for _, d := range []Dispute{DisputeNone, DisputeOpen, DisputeLost} {
