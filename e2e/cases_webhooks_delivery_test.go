@@ -23,7 +23,7 @@ import (
 
 func TestWebhookDeliveryCases(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_PUBLIC_URL", "https://pay.example"), with("ORDERFLOW_REVIEW_CHECK_EVERY", "1h"))
+	w := newWorld(t, with("ORDERFLOW_PUBLIC_URL", "https://pay.example"), with("ORDERFLOW_REVIEW_CHECK_EVERY", "1h"), with("ORDERFLOW_SWEEP_MIN_AGE", "1h"))
 	w.webhooks()
 	w.sub("PC-11 fifty copies of one event in one moment", (*world).pc11)
 	w.sub("PC-12 three copies side by side, at every provider", (*world).pc12)

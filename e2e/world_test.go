@@ -157,12 +157,12 @@ func (w *world) stopSchedules() {
 func (w *world) openSandbox() {
 	whsec := "whsec_" + random(32)
 	sb, err := server.New(server.Config{
-		StripeKeys:    []secret.Value{secret.New("sk_test_e2e"), secret.New("sk_test_e2e+rotated")},
+		StripeKeys:    []secret.Value{secret.New("sk_test_e2e"), secret.New("sk_test_e2e+rotated"), secret.New("sk_live_e2e"), secret.New("sk_test_second")},
 		StripeWebhook: secret.New(stripeWebhook),
-		OmiseKeys:     []omisesim.KeyPair{{Secret: secret.New("skey_test_e2e"), Public: "pkey_test_e2e"}},
+		OmiseKeys:     []omisesim.KeyPair{{Secret: secret.New("skey_test_e2e"), Public: "pkey_test_e2e"}, {Secret: secret.New("skey_e2e"), Public: "pkey_e2e"}, {Secret: secret.New("skey_test_second"), Public: "pkey_test_second"}},
 		OmiseWebhook:  secret.New(omiseWebhook),
 		Merchants:     []twoctwopsim.Merchant{{ID: "E2E01", Secret: secret.New(merchantSecret)}},
-		TossKeys:      []secret.Value{secret.New("test_sk_e2e")},
+		TossKeys:      []secret.Value{secret.New("test_sk_e2e"), secret.New("test_sk_second")},
 		Webhooks:      notify.Config{Scale: 0.0001},
 		IssuerToken:   secret.New("issuer-token-e2e"), WebhookSecret: secret.New(whsec),
 	})
