@@ -141,7 +141,7 @@ func (w *world) ask(tag string, list []*way) []*pending {
 }
 
 func (p *pending) body() map[string]any {
-	return map[string]any{"gateway": p.psp.gateway, "method": p.method(p.id)}
+	return p.psp.at(map[string]any{"gateway": p.psp.gateway, "method": p.method(p.id)})
 }
 
 // standsAt is where every order of a list stands.

@@ -10,6 +10,7 @@ import (
 // psp is one payment provider as the end-to-end tests use it.
 type psp struct {
 	gateway  string
+	account  string // ours; empty = the default one
 	currency string
 	pays     string // the word of a card that pays, as the sandbox knows it
 	declines string
@@ -25,7 +26,14 @@ func (p *psp) payment(name, card string) map[string]any {
 	if card == "" {
 		card = p.pays
 	}
-	return map[string]any{"gateway": p.gateway, "method": p.token(card, name, p.currency, trialTotal)}
+	return p.at(map[string]any{"gateway": p.gateway, "method": p.token(card, name, p.currency, trialTotal)})
+}
+
+func (p *psp) at(body map[string]any) map[string]any {
+	if p.account != "" {
+		body["account"] = p.account
+	}
+	return body
 }
 
 func (p *psp) onConfirm(x *trial) { p.confirm(x) }
