@@ -111,4 +111,112 @@ var mutants = []mutant{
 		name: "any signature is right", file: "gateways/stripe/webhook.go",
 		old: "right = (err == nil && hmac.Equal(got, want)) || right", new: "right = (err == nil && len(got) > 0 && len(want) > 0) || right",
 	},
+	{
+		name: "a refund of no amount is done", file: "gateways/stripe/refund.go",
+		old: "re.Status != \"\" && re.Amount > 0 &&", new: "re.Status != \"\" &&",
+	},
+	{
+		name: "a refund that its charge does not count is done", file: "gateways/stripe/refund.go",
+		old: "if seen.Outcome == gateways.Succeeded && c.AmountRefunded < re.Amount {", new: "if false {",
+	},
+	{
+		name: "two refunds under one reference: the last one wins", file: "gateways/stripe/refund.go",
+		old: "\t\t\tcase seen.Outcome != gateways.NotFound:\n", new: "\t\t\tcase false:\n",
+		run: ".",
+	},
+	{
+		name: "a list of refunds that was not read to its end says that nothing went back", file: "gateways/stripe/refund.go",
+		old: "return gateways.RefundSeen{}, g.answered(fault.GatewayReadFailed, read, nil)", new: "return seen, nil",
+		run: ".",
+	},
+	{
+		name: "a stored refund goes out for another payment", file: "gateways/stripe/refund.go",
+		old: "|| fields.Get(\"payment_intent\") != op.ProviderPaymentID ||", new: "||",
+		run: ".",
+	},
+	{
+		name: "another payment's refunds are read for this one's", file: "gateways/stripe/refund.go",
+		old: "if !soundRefund(re) || re.PaymentIntent.ID != q.ProviderPaymentID {", new: "if !soundRefund(re) {",
+		run: ".",
+	},
+	{
+		name: "more than is left counts as unknown", file: "gateways/stripe/errors.go",
+		old: "typ: \"invalid_request_error\", param: \"amount\", status: http.StatusBadRequest, to: fault.PaymentAlready", new: "typ: \"invalid_request_error\", param: \"amount\", status: http.StatusBadRequest, to: fault.PaymentUnknown",
+	},
+	{
+		name: "a row of a list that cannot be read is left out", file: "gateways/stripe/list.go",
+		old: "\t\t\treturn gateways.Page{}, unusable\n\t\t}\n\t\tpage.Items", new: "\t\t\tcontinue\n\t\t}\n\t\tpage.Items",
+		run: ".",
+	},
+	{
+		name: "a window loses the second it begins in", file: "gateways/stripe/list.go",
+		old: "strconv.FormatInt(w.From.Unix(), 10)", new: "strconv.FormatInt(w.From.Unix()+1, 10)",
+		run: ".",
+	},
+	{
+		name: "a stored refund goes out to another charge", file: "gateways/omise/refund.go",
+		old: "\t\tr.Metadata[chargeField] != charge || !refund", new: "\t\t!refund",
+		run: ".",
+	},
+	{
+		name: "a refund without a status is done", file: "gateways/omise/refund.go",
+		old: "case r.Status == \"closed\", r.Status == \"\" && text(r.Transaction) != \"\":", new: "case r.Status == \"closed\", r.Status == \"\":",
+	},
+	{
+		name: "a refund without a key is sent", file: "gateways/omise/refund.go",
+		old: "\tif !usableKey(op.Key) {\n", new: "\tif false {\n",
+	},
+	{
+		name: "a refund that its charge does not count is done", file: "gateways/omise/refund.go",
+		old: "if seen.Outcome == gateways.Succeeded && seen.AmountMinor > c.refunded() {", new: "if false {",
+		run: ".",
+	},
+	{
+		name: "two refunds under one reference: the last one wins", file: "gateways/omise/refund.go",
+		old: "\tif found > 1 {\n", new: "\tif false {\n",
+		run: ".",
+	},
+	{
+		name: "refunds behind the charge's first page are not looked for", file: "gateways/omise/refund.go",
+		old: "page.Data != nil && page.Total == len(page.Data) {", new: "page.Data != nil {",
+		run: ".",
+	},
+	{
+		name: "a list that moved is read on", file: "gateways/omise/list.go",
+		old: "if len(fresh) == 0 || fresh[0].ID != last {", new: "if len(fresh) == 0 {",
+		run: ".",
+	},
+	{
+		name: "a window reaches over its end", file: "gateways/omise/list.go",
+		old: "w.To.UTC().Add(-time.Nanosecond).Truncate(time.Second)", new: "w.To.UTC().Truncate(time.Second)",
+		run: ".",
+	},
+	{
+		name: "taken on counts as given back", file: "gateways/twoctwop/refund.go",
+		old: "Outcome: gateways.Pending, Status: a.Status,", new: "Outcome: gateways.Succeeded, Status: a.Status,",
+	},
+	{
+		name: "of two refunds alike the first one is ours", file: "gateways/twoctwop/refund.go",
+		old: "\tcase len(ours) > 1:\n", new: "\tcase false:\n",
+		run: ".",
+	},
+	{
+		name: "a refund of long before is ours", file: "gateways/twoctwop/refund.go",
+		old: "return e.ProviderTime.IsZero() || q.Since.IsZero() || !e.ProviderTime.Before(q.Since.Add(-refundMargin))", new: "return true",
+		run: ".",
+	},
+	{
+		name: "another refund of our books is taken for this one", file: "gateways/twoctwop/refund.go",
+		old: "case e.AmountMinor != q.Amount.Minor, e.ReferenceNo != \"\" && slices.Contains(q.Known, e.ReferenceNo):", new: "case e.AmountMinor != q.Amount.Minor, e.ReferenceNo != \"\" && len(q.Known) > 99 && slices.Contains(q.Known, e.ReferenceNo):",
+		run: ".",
+	},
+	{
+		name: "a stored refund goes out for another payment", file: "gateways/twoctwop/refund.go",
+		old: "if d.Decode(&frozen) != nil || frozen.InvoiceNo != op.ProviderPaymentID ||", new: "if d.Decode(&frozen) != nil ||",
+		run: ".",
+	},
+	{
+		name: "a cancel of what was never paid is a refund", file: "gateways/toss/refund.go",
+		old: "if !taken && seen.Outcome != gateways.Declined {", new: "if false {",
+	},
 }
