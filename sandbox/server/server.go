@@ -31,6 +31,7 @@ type Config struct {
 	StripeKeys    []secret.Value // sk_test_… or sk_live_…; each is a merchant account of its own
 	OmiseKeys     []omisesim.KeyPair
 	Merchants     []twoctwopsim.Merchant // of 2C2P
+	MerchantsKey  secret.Value           // PEM, 2C2P's own key of its maintenance API; zero = no captures and refunds there
 	TossKeys      []secret.Value
 	StripeWebhook secret.Value // whsec_…: signs Stripe's webhooks
 	OmiseWebhook  secret.Value // base64: signs Omise's webhooks; zero = they are unsigned
@@ -117,7 +118,7 @@ func (s *Server) providers(cfg Config) error {
 		Keys: cfg.OmiseKeys, Faults: s.faults, Logger: s.log, PublicURL: public, WebhookSecret: cfg.OmiseWebhook, OnNotice: s.webhooks.Notify,
 	})
 	s.twoctwop, errs[2] = twoctwopsim.New(twoctwopsim.Config{
-		Merchants: cfg.Merchants, Faults: s.faults, Logger: s.log, PublicURL: public, OnNotice: s.webhooks.Notify,
+		Merchants: cfg.Merchants, PrivateKey: cfg.MerchantsKey, Faults: s.faults, Logger: s.log, PublicURL: public, OnNotice: s.webhooks.Notify,
 	})
 	s.toss, errs[3] = tosssim.New(tosssim.Config{Keys: cfg.TossKeys, Faults: s.faults, Logger: s.log, PublicURL: public, OnNotice: s.webhooks.Notify})
 	return errors.Join(errs[:]...)
