@@ -68,7 +68,7 @@ func validRefund(r gateways.GiveBack) error {
 	case r.Whole && r.Amount != r.Left:
 		return errors.New("a refund of everything must give back all that is left")
 	case r.Payout != (gateways.Payout{}):
-		return errors.New("Stripe gives money back the way it came: leave the bank account out")
+		return errors.New("a bank account must be left out: Stripe gives money back the way it came")
 	}
 	return nil
 }
