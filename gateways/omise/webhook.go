@@ -62,7 +62,9 @@ func (g *Gateway) ReadNotice(in gateways.Incoming) (gateways.Notice, error) {
 		if ref := referenceIn(data["metadata"]); validReference(ref) {
 			n.MerchantReference = ref
 		}
-		n.Says = says(data)
+		if n.Says = says(data); n.Says == gateways.Pending && n.EventType != "charge.create" {
+			n.Says = "" // only the echo of our own charge says no more than that it waits; another event says that something happened
+		}
 		return n, nil
 	}
 	n.ProviderPaymentID = chargeID(data["charge"]) // a refund's, a dispute's

@@ -124,8 +124,8 @@ func TestWhatAnEventSays(t *testing.T) {
 		`"status":"successful","paid":true,"refunded_amount":1`:            "",
 		`"status":"successful","captured":true,"refunded":1`:               "",
 		`"status":"successful","paid":false`:                               "",
-		`"status":"pending","paid":false`:                                  gateways.Pending,
-		`"status":"pending","authorized":true`:                             gateways.Pending,
+		`"status":"pending","paid":false`:                                  "", // something ended, or was authorized
+		`"status":"pending","authorized":true`:                             "",
 		`"status":"failed","failure_code":"insufficient_fund"`:             gateways.Declined,
 		`"status":"failed","failure_code":"timeout"`:                       "",
 		`"status":"failed","failure_code":"brand_new"`:                     "",
@@ -140,6 +140,17 @@ func TestWhatAnEventSays(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, n.Says, data)
 		require.Equal(t, "chrg_test_1", n.ProviderPaymentID)
+	}
+}
+
+// The echo of our own charge is the one event that claims no more than that the charge waits.
+func TestOnlyTheEchoSaysThatAChargeWaits(t *testing.T) {
+	t.Parallel()
+	g := open(t, "")
+	for key, want := range map[string]gateways.Outcome{"charge.create": gateways.Pending, "charge.complete": "", "charge.expire": "", "charge.update": ""} {
+		n, err := g.ReadNotice(gateways.Incoming{Body: event(key, `{"object":"charge","id":"chrg_test_1","status":"pending","paid":false}`), At: arrival})
+		require.NoError(t, err)
+		require.Equal(t, want, n.Says, key)
 	}
 }
 
