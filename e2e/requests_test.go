@@ -42,7 +42,7 @@ func (w *world) stripeRequestsAgree() {
 		}
 		bodies[r.Key] = said
 		subject := r.Path // names the intent, but for the write that makes it
-		if strings.HasSuffix(r.Path, "/payment_intents") {
+		if strings.HasSuffix(r.Path, "/payment_intents") || strings.HasSuffix(r.Path, "/refunds") {
 			subject = r.Body
 		}
 		if first, seen := keys[subject]; seen {

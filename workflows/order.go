@@ -40,7 +40,7 @@ type orderRun struct {
 	settled map[order.AttemptID]order.Status // attempts whose outcome is known, for the submit_payment handler
 	parked  map[order.AttemptID]bool         // attempts that a person has, for the same
 
-	back    refundsSeen                      // the same of refunds, for the refund_payment handler
+	back refundsSeen // the same of refunds, for the refund_payment handler
 
 	news        bool // something outside says "look again"
 	look        bool // and providers and issuers are to be asked, not only the database

@@ -1,0 +1,495 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"orderflow/order"
+	"orderflow/sandbox/faults"
+	"orderflow/sandbox/omisesim"
+	"orderflow/sandbox/stripesim"
+	"orderflow/sandbox/tosssim"
+)
+
+// Goal: money goes back once, never above what was taken, and a refund whose answer is lost is shown as such until a lookup or a
+// person knows. Method: the API against the sandbox's Stripe, Omise and Toss, with answers lost, workers killed, clicks doubled and
+// webhooks on; counts come from the sandbox's books. Not covered: 2C2P's files and disputes.
+
+func TestRefunds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.webhooks()
+	w.everywhere(func(w *world, p refunding) {
+		w.sub("TheWholeAndThenNothingIsLeft", func(w *world) { w.refundWhole(p) })
+		w.sub("PC45_ThirdsNeverExceedTheTotal", func(w *world) { w.refundThirds(p) })
+		w.sub("PC43_TwoAboveTheSumAtOnce", func(w *world) { w.refundRace(p) })
+		w.sub("PC42_DoubleClickWebhookAndSweep", func(w *world) { w.refundDouble(p) })
+		w.sub("LostAnswerIsLookedUp", func(w *world) { w.refundLost(p) })
+	})
+	w.sub("ForWhom", (*world).refundForWhom)
+	w.booksAgree()
+}
+
+func (w *world) refundWhole(p refunding) {
+	t, id := w.t, w.bought(p, "whole")
+	a := w.refunded(id, "r-"+id, 0)
+	assert.EqualValues(t, trialTotal, a.at("amount"))
+	assert.Equal(t, "refunded", w.paymentState(id))
+	w.went(id, trialTotal, 1)
+	again := w.refund(id, "r-"+id, ask(0))
+	assert.Equal(t, http.StatusCreated, again.Status, "%s", again.Raw)
+	assert.Equal(t, a.at("id"), again.at("id"), "the same key is the same refund, also where nothing is left")
+	none := w.refund(id, "r2-"+id, ask(0))
+	w.problem(none, http.StatusConflict, "more-than-left")
+	assert.EqualValues(t, 0, none.at("left"))
+	assert.Equal(t, "refunded", none.at("order", "states", "payment"))
+	shown := w.call("GET", path(id), "", nil)
+	assert.Equal(t, "succeeded", shown.at("refunds", 0, "outcome"))
+	assert.NotEmpty(t, shown.at("refunds", 0, "reference"))
+	assert.Nil(t, shown.at("refunds", 1))
+	assert.Equal(t, "completed", shown.at("states", "order"), "a refund takes no goods back")
+	w.settled(id)
+	assert.Equal(t, 1, w.number("SELECT count(*) FROM outbox_events WHERE order_id = $1 AND type = 'refund.succeeded'", id))
+	out, _, code := w.starterCommand(nil, "explain", id)
+	assert.Zero(t, code)
+	assert.Contains(t, out, fmt.Sprintf("refund %v: succeeded", a.at("id")))
+}
+
+func (w *world) refundThirds(p refunding) {
+	t, id := w.t, w.bought(p, "thirds")
+	for _, fraction := range []string{`33.333`, `1e2`, `"200"`, `0`, `-1`} {
+		a := w.call("POST", path(id)+"/refunds", "r-bad-"+id, `{"reason":"goodwill","amount":`+fraction+`}`)
+		oneOf(t, a, http.StatusBadRequest, http.StatusUnprocessableEntity)
+	}
+	w.refunded(id, "r1-"+id, 199)
+	assert.Equal(t, "partly_refunded", w.paymentState(id))
+	w.refunded(id, "r2-"+id, 199)
+	over := w.refund(id, "r-over-"+id, ask(203))
+	w.problem(over, http.StatusConflict, "more-than-left")
+	assert.EqualValues(t, 202, over.at("left"))
+	last := w.refunded(id, "r3-"+id, 0)
+	assert.EqualValues(t, 202, last.at("amount"), "the last part takes the rest")
+	w.went(id, trialTotal, 3)
+	assert.Equal(t, "refunded", w.paymentState(id))
+	w.settled(id)
+}
+
+func (w *world) refundRace(p refunding) {
+	t, id := w.t, w.bought(p, "race")
+	both := atOnce(2, func(i int) answer {
+		a, _ := w.try("POST", path(id)+"/refunds", fmt.Sprintf("r%d-%s", i, id), apiKey, ask(400))
+		return a
+	})
+	won, lost := both[0], both[1]
+	if won.Status == http.StatusConflict {
+		won, lost = lost, won
+	}
+	oneOf(t, won, http.StatusCreated, http.StatusAccepted)
+	w.problem(lost, http.StatusConflict, "more-than-left")
+	assert.EqualValues(t, 200, lost.at("left"), "the other is told what is left")
+	w.awaitRefund(won.at("id"), order.RefundSucceeded)
+	w.went(id, 400, 1)
+	w.settled(id)
+}
+
+func (w *world) refundDouble(p refunding) {
+	t, id := w.t, w.bought(p, "double")
+	for _, a := range atOnce(4, func(i int) answer {
+		a, _ := w.try("POST", path(id)+"/refunds", fmt.Sprintf("r-%s-%d", id, i%2), apiKey, ask(0)) // two clicks on each of two pages
+		return a
+	}) {
+		oneOf(t, a, http.StatusCreated, http.StatusAccepted, http.StatusConflict)
+	}
+	w.await("one refund", func() bool {
+		return w.number("SELECT count(*) FROM refunds WHERE order_id = $1 AND status = 'succeeded'", id) == 1
+	})
+	w.awaitRunLooked(id)
+	assert.Equal(t, 1, w.number("SELECT count(*) FROM refunds WHERE order_id = $1", id))
+	w.went(id, trialTotal, 1)
+	w.settled(id)
+}
+
+// awaitRunLooked says "look again", as a sweep does, and waits until the run that it woke has rested.
+func (w *world) awaitRunLooked(id string) {
+	w.t.Helper()
+	before := w.number("SELECT count(*) FROM observations WHERE order_id = $1 AND source = 'lookup'", id)
+	w.execute(fmt.Sprintf("UPDATE payment_attempts SET next_check_at = now() WHERE order_id = '%s'", id))
+	w.await("a look at the payment", func() bool {
+		return w.number("SELECT count(*) FROM observations WHERE order_id = $1 AND source = 'lookup'", id) > before
+	})
+	w.await("run over", func() bool { return w.over(id) })
+}
+
+func (w *world) refundLost(p refunding) {
+	t := w.t
+	for _, f := range []struct {
+		name   string
+		action faults.Action
+	}{{"lost", faults.LoseAnswer}, {"garbled", faults.Garbage}, {"stored", faults.StoreError}} {
+		id := w.bought(p, f.name)
+		fault := w.arm(p.on(p.write, f.action, true, 1))
+		a := w.refunded(id, "r-"+id, 250)
+		w.fired(fault, 1)
+		w.went(id, 250, 1)
+		assert.Equal(t, 1, w.number("SELECT sends FROM operations WHERE operation_id = $1", "op_refund_"+fmt.Sprint(a.at("id"))), "%s: found, never sent again", id)
+		assert.NotEmpty(t, w.text("SELECT provider_refund_id FROM refunds WHERE refund_id = $1", a.at("id")))
+		w.settled(id)
+	}
+}
+
+// refundForWhom: the scope, the client, and orders that hold no money.
+func (w *world) refundForWhom() {
+	t := w.t
+	p := w.run("starter", map[string]string{"ORDERFLOW_BOOTSTRAP_API_KEY": "other:operate:" + otherKey}, "setup", "--skip-temporal")
+	<-p.done
+	require.True(t, p.cmd.ProcessState.Success())
+	id := w.bought(refunders[0], "foreign")
+	foreign, err := w.try("POST", path(id)+"/refunds", "r-foreign", otherKey, ask(0))
+	require.NoError(t, err)
+	unknown, err := w.try("POST", path("no-such-order")+"/refunds", "r-unknown", otherKey, ask(0))
+	require.NoError(t, err)
+	w.problem(foreign, http.StatusNotFound, "not-found")
+	assert.Equal(t, string(unknown.Raw), string(foreign.Raw), "another client's order answers as an unknown one")
+	w.place("unpaid", grant("g", 1, 500))
+	w.problem(w.refund("unpaid", "r-unpaid", ask(0)), http.StatusConflict, "nothing-captured")
+	bad := ask(10)
+	bad["reason"] = "because Mrs Smith said so"
+	w.problem(w.refund(id, "r-reason", bad), http.StatusUnprocessableEntity, "validation")
+	bad = ask(10)
+	bad["payout"] = map[string]any{"bank": "20", "account": "1", "holder": "x"}
+	w.problem(w.refund(id, "r-payout", bad), http.StatusUnprocessableEntity, "refund-invalid")
+	w.went(id, 0, 0)
+	w.settled(id)
+}
+
+// TestRefundsThatNobodyKnowsOf is PC-44: the refund is done, its answer is lost, and the provider cannot be asked.
+func TestRefundsThatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
+	ids, away := map[string]string{}, map[string]string{}
+	for _, p := range refunders {
+		ids[p.gateway] = w.bought(p, "unknown")
+	}
+	for _, p := range refunders {
+		id := ids[p.gateway]
+		w.arm(p.on(p.write, faults.LoseAnswer, true, 1))
+		away[p.gateway] = w.arm(p.on(p.read, faults.Status, false, 0))
+		a := w.refund(id, "r-"+id, ask(0))
+		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
+		assert.Equal(t, "checking", a.at("outcome"))
+	}
+	for _, p := range refunders {
+		id := ids[p.gateway]
+		w.awaitReview(id, order.ReviewRefundUnknown)
+		a := w.refund(id, "r-"+id, ask(0))
+		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
+		assert.Equal(t, "unknown", a.at("status"), "shown as what it is")
+		second := w.refund(id, "r2-"+id, ask(1))
+		w.problem(second, http.StatusConflict, "more-than-left")
+		assert.EqualValues(t, 0, second.at("left"), "what is unknown counts as gone")
+		w.went(id, trialTotal, 1)
+	}
+	for _, p := range refunders {
+		require.True(t, w.sandbox.Faults().Remove(away[p.gateway]))
+	}
+	for _, p := range refunders {
+		id := ids[p.gateway]
+		w.await(id+" found", func() bool {
+			return w.number("SELECT count(*) FROM refunds WHERE order_id = $1 AND status = 'succeeded'", id) == 1
+		})
+		w.settled(id)
+		assert.Zero(t, w.number("SELECT count(*) FROM reviews WHERE order_id = $1 AND status = 'open'", id), "evidence ends the review")
+		assert.Equal(t, 1, w.number("SELECT sends FROM operations WHERE order_id = $1 AND kind = 'refund'", id), "never sent again")
+		assert.Equal(t, "refunded", w.paymentState(id))
+		w.went(id, trialTotal, 1)
+	}
+	w.booksAgree()
+}
+
+// TestRefundsThatWereNeverDone: the request is lost before any effect. Where the provider guards, the very same request goes again;
+// where it does not, it was sent once, ever, and a person decides.
+func TestRefundsThatWereNeverDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "8s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
+	var ids []string
+	for _, p := range refunders {
+		id := w.bought(p, "dropped")
+		times := 2
+		if p.gateway == "omise" {
+			times = 1
+		}
+		dropped := w.arm(p.on(p.write, faults.Drop, false, times))
+		a := w.refund(id, "r-"+id, ask(100))
+		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
+		w.fired(dropped, 1)
+		ids = append(ids, id)
+	}
+	busy := w.bought(refunders[1], "busy")
+	limited := refunders[1].on(refunders[1].write, faults.Status, false, 1)
+	limited.Status, limited.Code = http.StatusTooManyRequests, "too_many_requests"
+	w.arm(limited)
+	w.refunded(busy, "r-"+busy, 100) // answered "not done": it goes again, also to a side that guards nothing
+	w.went(busy, 100, 1)
+	for i, id := range ids {
+		if refunders[i].gateway == "omise" {
+			continue
+		}
+		w.await(id, func() bool {
+			return w.number("SELECT count(*) FROM refunds WHERE order_id = $1 AND status = 'succeeded'", id) == 1
+		})
+		w.went(id, 100, 1)
+		assert.Greater(t, w.number("SELECT sends FROM operations WHERE order_id = $1 AND kind = 'refund'", id), 1)
+		w.settled(id)
+	}
+	keys := map[string]map[string]bool{"stripe": {}, "toss": {}}
+	for _, r := range w.sandbox.Stripe().Writes(stripesim.Filter{PathSuffix: "/refunds"}) {
+		keys["stripe"][r.Key] = true
+	}
+	for _, r := range w.sandbox.Toss().Writes(tosssim.Filter{}) {
+		if strings.HasSuffix(r.Path, "/cancel") {
+			keys["toss"][r.Key] = true
+		}
+	}
+	assert.Len(t, keys["stripe"], 1, "PC-34: one key, whatever is dropped")
+	assert.Len(t, keys["toss"], 1, "PC-34: one key, whatever is dropped")
+
+	id := ids[1]
+	review := w.awaitReview(id, order.ReviewRefundUnknown)
+	sent := 0
+	for _, r := range w.sandbox.Omise().Writes(omisesim.Filter{}) {
+		if strings.HasSuffix(r.Path, "/refunds") && r.Fault == string(faults.Drop) {
+			sent++
+		}
+	}
+	assert.Equal(t, 1, sent, "rule 3: sent once, ever")
+	w.decide(review, order.DecideCloseWithEvidence, "the dashboard shows no refund")
+	w.awaitRefund(w.text("SELECT refund_id FROM refunds WHERE order_id = $1", id), order.RefundFailed)
+	w.refunded(id, "r2-"+id, 100)
+	w.went(id, 100, 1)
+	w.settled(id)
+	w.booksAgree()
+}
+
+// decide decides an open review by the command line.
+func (w *world) decide(review order.ReviewID, d order.DecisionKind, proof string) {
+	w.t.Helper()
+	w.await("decision taken", func() bool {
+		_, _, code := w.starterCommand(nil, "decide", "--review", string(review), "--decision", string(d), "--actor", "ann", "--reason", "looked", "--proof", proof)
+		return code == 0
+	})
+}
+
+// TestKeptRefundErrors: the provider keeps a server error under the key and did nothing. Nobody makes another key for the same
+// refund: who wants to try again opens another one.
+func TestKeptRefundErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "5s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
+	for _, p := range []refunding{refunders[0], refunders[2]} {
+		id := w.bought(p, "kept")
+		w.arm(p.on(p.write, faults.StoreError, false, 1))
+		a := w.refund(id, "r-"+id, ask(100))
+		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
+		review := w.awaitReview(id, order.ReviewRefundUnknown)
+		w.decide(review, order.DecideCloseWithEvidence, "the dashboard shows no refund")
+		w.awaitRefund(a.at("id"), order.RefundFailed)
+		w.refunded(id, "r2-"+id, 100)
+		w.went(id, 100, 1)
+		w.settled(id)
+	}
+	w.booksAgree()
+}
+
+// TestPendingRefunds: the provider is at it for days. The order's run does not wait; the sweep wakes it.
+func TestPendingRefunds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sandbox.Stripe().Configure(func(s *stripesim.Settings) { s.PendingRefunds = true })
+	w.sandbox.Omise().Configure(func(s *omisesim.Settings) { s.PendingRefunds = true })
+	for i, p := range refunders[:2] {
+		id := w.bought(p, "pending")
+		a := w.refund(id, "r-"+id, ask(0))
+		oneOf(t, a, http.StatusCreated, http.StatusAccepted)
+		w.awaitRefund(a.at("id"), order.RefundPending)
+		again := w.refund(id, "r-"+id, ask(0))
+		assert.Equal(t, http.StatusCreated, again.Status)
+		assert.Equal(t, "pending", again.at("outcome"))
+		w.problem(w.refund(id, "r2-"+id, ask(1)), http.StatusConflict, "more-than-left")
+		w.await("run over", func() bool { return w.over(id) })
+		theirs := w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id)
+		if i == 0 {
+			require.NoError(t, w.sandbox.Stripe().FinishRefund(theirs, true))
+		} else {
+			require.NoError(t, w.sandbox.Omise().FinishRefund(theirs))
+		}
+		w.awaitRefund(a.at("id"), order.RefundSucceeded)
+		w.went(id, trialTotal, 1)
+		w.settled(id)
+	}
+	id := w.bought(refunders[0], "bounced")
+	a := w.refund(id, "r-"+id, ask(0))
+	w.awaitRefund(a.at("id"), order.RefundPending)
+	require.NoError(t, w.sandbox.Stripe().FinishRefund(w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id), false))
+	w.awaitRefund(a.at("id"), order.RefundFailed)
+	w.awaitReview(id, order.ReviewRefundFailed)
+	w.sandbox.Stripe().Configure(func(s *stripesim.Settings) { s.PendingRefunds = false })
+	w.refunded(id, "r2-"+id, 0) // the amount may go back by another refund
+	w.went(id, trialTotal, 1)
+	w.settled(id)
+	w.booksAgree()
+}
+
+// TestKilledBetweenRefundAndReflection: the worker dies while the provider's answer is on its way.
+func TestKilledBetweenRefundAndReflection(t *testing.T) {
+	t.Parallel()
+	long := []option{with("ORDERFLOW_STEP_TIMEOUT", "30s")}
+	for _, name := range []string{"STRIPE", "OMISE", "TOSS"} {
+		long = append(long, with(name+"_TIMEOUT", "20s"))
+	}
+	w := newWorld(t, long...)
+	var ids []string
+	var answers []<-chan answer
+	for _, p := range refunders {
+		id := w.bought(p, "killed")
+		held := w.arm(p.on(p.write, faults.Hang, true, 1))
+		answers = append(answers, w.later("POST", path(id)+"/refunds", "r-"+id, ask(250)))
+		w.fired(held, 1)
+		ids = append(ids, id)
+	}
+	w.killWorkers()
+	w.startWorker()
+	for i, id := range ids {
+		a := <-answers[i]
+		oneOf(t, a, http.StatusCreated, http.StatusAccepted)
+		w.awaitRefund(a.at("id"), order.RefundSucceeded)
+		w.settled(id)
+		w.went(id, 250, 1)
+		assert.Equal(t, 1, w.number("SELECT sends FROM operations WHERE order_id = $1 AND kind = 'refund'", id), "given back, killed, looked up: never sent again")
+	}
+	w.booksAgree()
+}
+
+// TestPC33_EveryWriteHasAKeyOfItsOwn: pay and refund, twice over, and compare keys.
+func TestPC33_EveryWriteHasAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, p := range []refunding{refunders[0], refunders[2]} {
+		id := w.bought(p, "keys")
+		w.refunded(id, "one-key-"+id, 100) // our caller's key is none of the provider's
+		w.refunded(id, "two-key-"+id, 100)
+		w.settled(id)
+	}
+	seen := map[string]string{}
+	see := func(gateway, key, path, body string) {
+		said := gateway + path + body
+		if first, there := seen[key]; there {
+			assert.Equal(t, first, said, "one key, one request")
+		}
+		seen[key] = said
+		assert.NotContains(t, key, "one-key")
+	}
+	for _, r := range w.sandbox.Stripe().Writes(stripesim.Filter{}) {
+		see("stripe", r.Key, r.Path, r.Body)
+	}
+	for _, r := range w.sandbox.Toss().Writes(tosssim.Filter{}) {
+		see("toss", r.Key, r.Path, r.Body)
+	}
+	assert.Len(t, seen, 4+3, "prepare, confirm and two refunds at Stripe; confirm and two at Toss")
+	w.booksAgree()
+}
+
+// TestRefundsElsewhere: somebody refunds at the provider's dashboard. Their webhooks, or a look, tell us; what is left follows.
+func TestRefundsElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.webhooks()
+	for _, p := range refunders[1:] {
+		id := w.bought(p, "elsewhere")
+		w.refunded(id, "r-"+id, 100)
+		theirs := w.text("SELECT provider_payment_id FROM payments WHERE order_id = $1", id)
+		if p.gateway == "omise" {
+			require.NoError(t, w.sandbox.Omise().Refund(theirs, 300))
+		} else {
+			require.NoError(t, w.sandbox.Toss().Refund(theirs, 300))
+		}
+		w.awaitReview(id, order.ReviewCorrection)
+		a := w.refund(id, "r2-"+id, ask(201))
+		w.problem(a, http.StatusConflict, "more-than-left")
+		assert.EqualValues(t, 200, a.at("left"))
+		w.refunded(id, "r3-"+id, 0)
+		w.went(id, trialTotal, 3)
+		w.settled(id)
+	}
+	w.booksAgree()
+}
+
+// TestADepositGoesBackToTheBuyersBank: the account is needed, reaches Toss, and is nowhere else.
+func TestADepositGoesBackToTheBuyersBank(t *testing.T) {
+	t.Parallel()
+	const account, holder = "110934512345", "HOLDERMARKER7c1"
+	w := newWorld(t, with("ORDERFLOW_LOG_LEVEL", "debug"))
+	w.placeIn("deposit", "KRW", grant("g", 1, trialTotal))
+	m := toss.token("pay_va", "deposit", "KRW", trialTotal)
+	m["type"] = "virtual_account"
+	a := w.call("POST", path("deposit")+"/payments", "pay", map[string]any{"gateway": "toss", "method": m})
+	oneOf(t, a, http.StatusCreated, http.StatusAccepted)
+	w.await("waits for the deposit", func() bool {
+		return w.number("SELECT count(*) FROM payment_attempts WHERE order_id = 'deposit' AND status = 'pending'") == 1
+	})
+	require.NoError(t, w.sandbox.Toss().Deposit(w.text("SELECT provider_payment_id FROM payment_attempts WHERE order_id = 'deposit'")))
+	w.awaitStatus("deposit", "completed")
+	body := ask(0)
+	body["payout"] = map[string]any{"bank": "20", "account": account}
+	w.problem(w.refund("deposit", "r-0", body), http.StatusUnprocessableEntity, "validation")
+	a = w.refund("deposit", "r-1", ask(0))
+	w.awaitRefund(a.at("id"), order.RefundFailed)
+	assert.Equal(t, "INVALID_REFUND_ACCOUNT_INFO", w.text("SELECT code FROM refunds WHERE refund_id = $1", a.at("id")))
+	w.went("deposit", 0, 0)
+	body["payout"] = map[string]any{"bank": "20", "account": account, "holder": holder}
+	a = w.refund("deposit", "r-2", body)
+	w.awaitRefund(a.at("id"), order.RefundSucceeded)
+	w.went("deposit", trialTotal, 1)
+	w.settled("deposit")
+	shown := w.call("GET", path("deposit"), "", nil)
+	writes := fmt.Sprint(w.sandbox.Toss().Writes(tosssim.Filter{}))
+	assert.Contains(t, writes, account, "it reached the provider")
+	for what, text := range map[string]string{"the order": string(shown.Raw), "the refund": string(a.Raw), "Temporal": w.everyHistoryText(), "logs": w.everyLog()} {
+		assert.NotContains(t, text, account, what)
+		assert.NotContains(t, text, holder, what)
+	}
+	w.searchTables(map[string]string{"bank account": account, "its holder": holder}, nil)
+	w.booksAgree()
+}
+
+func (w *world) everyHistoryText() string {
+	w.t.Helper()
+	var b strings.Builder
+	for _, h := range w.everyHistory() {
+		raw, err := proto.Marshal(h)
+		require.NoError(w.t, err)
+		b.Write(raw)
+	}
+	require.NotEmpty(w.t, b.String())
+	return b.String()
+}
+
+func (w *world) everyLog() string {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.logs, "*.log"))
+	require.NoError(w.t, err)
+	var b strings.Builder
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		require.NoError(w.t, err)
+		b.Write(raw)
+	}
+	require.NotEmpty(w.t, b.String())
+	return b.String()
+}
