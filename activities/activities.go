@@ -33,6 +33,7 @@ type Deps struct {
 	Temporal  client.Client // for the sweep, which starts runs
 	Log       *slog.Logger
 	Sweep     SweepSettings
+	Reconcile ReconcileSettings
 
 	// Attributes reports that the search attributes are registered: upserting one that is not hangs a workflow.
 	Attributes bool

@@ -485,7 +485,10 @@ CREATE TABLE orphan_payments (
     subject             text NOT NULL, -- the provider's id, or "reference " and ours where the id is not known
     provider_payment_id text NOT NULL DEFAULT '',
     merchant_reference  text NOT NULL DEFAULT '',
-    says                text NOT NULL DEFAULT '', -- what the newest notice claims
+    says                text NOT NULL DEFAULT '', -- what the newest notice or list claims
+    currency            text NOT NULL DEFAULT '',
+    captured_minor      bigint NOT NULL DEFAULT 0, -- as a list says it; 0 = not known
+    provider_at         timestamptz, -- the provider's clock
     status              text NOT NULL DEFAULT 'open',
     attempt_id          text REFERENCES payment_attempts,
     first_seen_at       timestamptz NOT NULL DEFAULT now(),
@@ -494,11 +497,34 @@ CREATE TABLE orphan_payments (
     CONSTRAINT orphans_payment_unique UNIQUE (gateway, account, environment, subject),
     CONSTRAINT orphans_environment_known CHECK (environment IN ('test', 'live')),
     CONSTRAINT orphans_subject_present CHECK (subject <> ''),
+    CONSTRAINT orphans_amount_has_currency CHECK (captured_minor >= 0 AND (captured_minor > 0) <= (currency <> '')),
     CONSTRAINT orphans_status_known CHECK (status IN ('open', 'linked', 'closed')),
     CONSTRAINT orphans_linked_has_attempt CHECK ((status = 'linked') = (attempt_id IS NOT NULL)),
     CONSTRAINT orphans_ended_has_time CHECK ((status = 'open') = (ended_at IS NULL))
 );
 CREATE INDEX orphans_open ON orphan_payments (first_seen_at) WHERE status = 'open';
+
+-- How far a provider account's books were read: what is before reached_at was met. A window that was begun stands beside it, and moves
+-- in the transaction that keeps what its page led to: a process that dies between page and cursor has done neither.
+CREATE TABLE reconcile_cursors (
+    gateway      text NOT NULL,
+    account      text NOT NULL,
+    environment  text NOT NULL,
+    reached_at   timestamptz,
+    window_from  timestamptz,
+    window_until timestamptz,
+    page_cursor  text NOT NULL DEFAULT '', -- the provider's; empty = the first page
+    items        integer NOT NULL DEFAULT 0, -- met in the window so far: an empty one proves nothing and moves nothing
+    hold_at      timestamptz, -- the oldest payment of the window that has to be met again
+    version      bigint NOT NULL DEFAULT 1, -- of two processes that read one page, one moves the cursor
+    moved_at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (gateway, account, environment),
+    CONSTRAINT reconcile_environment_known CHECK (environment IN ('test', 'live')),
+    CONSTRAINT reconcile_window_whole CHECK ((window_from IS NULL) = (window_until IS NULL) AND window_from <= window_until),
+    CONSTRAINT reconcile_page_in_window CHECK (window_until IS NOT NULL OR (page_cursor = '' AND items = 0 AND hold_at IS NULL))
+);
+-- Who has no list is asked for every attempt of a stretch of time. Rows come in the order of their time, so a few pages of summaries do.
+CREATE INDEX attempts_by_age ON payment_attempts USING brin (created_at);
 
 CREATE TABLE idempotency_keys (
     client_id       text NOT NULL,

@@ -14,8 +14,12 @@ const (
 	WorkflowSweep = "SweepWorkflow"
 	WorkflowRelay = "RelayWorkflow"
 
+	WorkflowReconcile = "ReconcileWorkflow"
+
 	ScheduleSweep = "orderflow-sweep"
 	ScheduleRelay = "orderflow-relay"
+
+	ScheduleReconcile = "orderflow-reconcile"
 
 	UpdateSubmitPayment = "submit_payment"
 	UpdateRefundPayment = "refund_payment"

@@ -21,12 +21,13 @@ import (
 )
 
 type commands struct {
-	Serve   serveCommand   `cmd:"" help:"Serve the HTTP API."`
-	Setup   setupCommand   `cmd:"" help:"Migrate the database; put search attributes, schedules and the bootstrap API key in place. Safe to repeat."`
-	Place   placeCommand   `cmd:"" help:"Make an order through the HTTP API, with the key of ORDERFLOW_API_KEY; amounts are decimal and converted exactly, or refused."`
-	Explain explainCommand `cmd:"" help:"Explain one order: its states, what happened, what waits for a person and what that person may do."`
-	Decide  decideCommand  `cmd:"" help:"Decide a review."`
-	Codes   codesCommand   `cmd:"" help:"Show what every fault code leads to."`
+	Serve     serveCommand     `cmd:"" help:"Serve the HTTP API."`
+	Setup     setupCommand     `cmd:"" help:"Migrate the database; put search attributes, schedules and the bootstrap API key in place. Safe to repeat."`
+	Place     placeCommand     `cmd:"" help:"Make an order through the HTTP API, with the key of ORDERFLOW_API_KEY; amounts are decimal and converted exactly, or refused."`
+	Explain   explainCommand   `cmd:"" help:"Explain one order: its states, what happened, what waits for a person and what that person may do."`
+	Decide    decideCommand    `cmd:"" help:"Decide a review."`
+	Reconcile reconcileCommand `cmd:"" help:"Compare providers' books with ours: now, or by a settlement file."`
+	Codes     codesCommand     `cmd:"" help:"Show what every fault code leads to."`
 }
 
 // streams are where a command writes.

@@ -61,7 +61,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, ready func(ap
 	if err != nil {
 		return err
 	}
-	go en.Keep(ctx, engine.Settings{SweepPeriod: c.SweepPeriod, RelayPeriod: c.RelayPeriod}, keepEvery)
+	go en.Keep(ctx, engine.Settings{SweepPeriod: c.SweepPeriod, RelayPeriod: c.RelayPeriod, ReconcilePeriod: c.ReconcilePeriod}, keepEvery)
 	go prune(ctx, st, c, log)
 	working := make(chan struct{})
 	go func() {

@@ -46,7 +46,7 @@ func (s2 setupCommand) Run(ctx context.Context, s *streams) error {
 	if err := waitReady(ctx, en, s2.Wait); err != nil {
 		return err
 	}
-	if err := en.Ensure(ctx, engine.Settings{SweepPeriod: c.SweepPeriod, RelayPeriod: c.RelayPeriod}); err != nil {
+	if err := en.Ensure(ctx, engine.Settings{SweepPeriod: c.SweepPeriod, RelayPeriod: c.RelayPeriod, ReconcilePeriod: c.ReconcilePeriod}); err != nil {
 		return err
 	}
 	say(s, "search attributes and schedules are in place")

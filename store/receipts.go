@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orderflow/internal/fault"
+	"orderflow/internal/reconcile"
 	"orderflow/order"
 	"orderflow/store/sqlcgen"
 )
@@ -138,7 +139,7 @@ func (s *Store) ReceiptsProcess(ctx context.Context, orphanAfter time.Duration, 
 		if len(b.orphans) == 0 { // else a person relies on the review
 			w.lazily()
 		}
-		if err := noteOrphans(ctx, w, b.orphans); err != nil {
+		if err := noteOrphans(ctx, w, orphanNotes(b.orphans), DefaultOwner); err != nil {
 			return err
 		}
 		return b.write(ctx, w)
@@ -186,12 +187,9 @@ func (b *receiptBatch) explains(r sqlcgen.ReceiptsTakeRow) {
 		b.matched, b.of = append(b.matched, r.ProviderPaymentID), append(b.of, r.AttemptID)
 	}
 	if r.MerchantReference != "" {
-		b.matched, b.of = append(b.matched, byReference+r.MerchantReference), append(b.of, r.AttemptID)
+		b.matched, b.of = append(b.matched, reconcile.Subject("", r.MerchantReference)), append(b.of, r.AttemptID)
 	}
 }
-
-// byReference stands before our reference where it is all that an orphan is known by.
-const byReference = "reference "
 
 // receiptResult decides what becomes of a receipt; "" means that its attempt may still come.
 func receiptResult(r sqlcgen.ReceiptsTakeRow) string {
@@ -272,13 +270,29 @@ func (b *receiptBatch) write(ctx context.Context, w *work) error {
 	return w.write.ReceiptsDone(ctx, b.done, b.results)
 }
 
+// orphanNote is what is known of a payment that nothing explains.
+type orphanNote struct {
+	account       order.Account
+	id, reference string
+	says          string
+	currency      string
+	capturedMinor int64
+	at            *time.Time // the provider's clock
+}
+
+func (n orphanNote) subject() string { return reconcile.Subject(n.id, n.reference) }
+
+// DefaultOwner owns the reviews of orphans until somebody takes them.
+const DefaultOwner = "operations"
+
 // noteOrphans keeps payments that nothing explains, one row and one open review each. What a person has closed stays closed.
-func noteOrphans(ctx context.Context, w *work, rows []sqlcgen.ReceiptsTakeRow) error {
-	slices.SortFunc(rows, func(a, b sqlcgen.ReceiptsTakeRow) int { return cmp.Compare(orphanSubject(a), orphanSubject(b)) }) // one order for all processes
-	for _, r := range rows {
+func noteOrphans(ctx context.Context, w *work, notes []orphanNote, owner string) error {
+	slices.SortFunc(notes, func(a, b orphanNote) int { return cmp.Compare(a.subject(), b.subject()) }) // one order for all processes
+	for _, n := range notes {
 		o, err := w.read.OrphanNote(ctx, sqlcgen.OrphanNoteParams{
-			OrphanID: string(order.NewOrphanID()), Gateway: r.Gateway, Account: r.Account, Environment: r.Environment, Subject: orphanSubject(r),
-			ProviderPaymentID: r.ProviderPaymentID, MerchantReference: r.MerchantReference, Says: r.Says,
+			OrphanID: string(order.NewOrphanID()), Gateway: n.account.Gateway, Account: n.account.Name, Environment: n.account.Environment,
+			Subject: n.subject(), ProviderPaymentID: n.id, MerchantReference: n.reference, Says: n.says, Currency: n.currency,
+			CapturedMinor: n.capturedMinor, ProviderAt: n.at,
 		})
 		if err != nil {
 			return err
@@ -286,9 +300,9 @@ func noteOrphans(ctx context.Context, w *work, rows []sqlcgen.ReceiptsTakeRow) e
 		if o.Status != "open" {
 			continue
 		}
-		err = w.write.ReviewOpen(ctx, sqlcgen.ReviewOpenParams{
-			ReviewID: string(order.NewReviewID()), SubjectKind: string(order.SubjectOrphan), SubjectID: o.OrphanID,
-			Reason: string(order.ReviewOrphanPayment), NextCheckAt: time.Now().Add(order.DefaultPolicy().ReviewCheckEvery),
+		err = w.write.OrphanReviewOpen(ctx, sqlcgen.OrphanReviewOpenParams{
+			ReviewID: string(order.NewReviewID()), OrphanID: o.OrphanID, Owner: owner,
+			NextCheckAt: time.Now().Add(order.DefaultPolicy().ReviewCheckEvery),
 		})
 		if err != nil {
 			return err
@@ -297,11 +311,15 @@ func noteOrphans(ctx context.Context, w *work, rows []sqlcgen.ReceiptsTakeRow) e
 	return nil
 }
 
-func orphanSubject(r sqlcgen.ReceiptsTakeRow) string {
-	if r.ProviderPaymentID != "" {
-		return r.ProviderPaymentID
+func orphanNotes(rows []sqlcgen.ReceiptsTakeRow) []orphanNote {
+	out := make([]orphanNote, len(rows))
+	for i, r := range rows {
+		out[i] = orphanNote{
+			account: order.Account{Gateway: r.Gateway, Name: r.Account, Environment: r.Environment},
+			id:      r.ProviderPaymentID, reference: r.MerchantReference, says: r.Says,
+		}
 	}
-	return byReference + r.MerchantReference
+	return out
 }
 
 // ReceiptsPrune forgets processed receipts older than maxAge, and those that nothing proves and that met no attempt after a day. A replay of one is stored and looked at as a new one: what it told is in

@@ -1,7 +1,7 @@
 // Package store is all SQL: one exported function is one transaction is one business sentence.
 //
 // It must not know HTTP, Temporal or providers: sealed bytes come in and go out, and every decision is the rule's in
-// package order. It may import order, internal/fault, internal/money, pgx and its own generated queries.
+// package order. It may import order, internal/fault, internal/money, internal/reconcile, pgx and its own generated queries.
 package store
 
 import (

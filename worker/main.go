@@ -106,9 +106,11 @@ func steps(ctx context.Context, cfg config.Config, st *store.Store, tc client.Cl
 	if !registered {
 		log.Warn("search attributes are not registered, so orders cannot be filtered in the Web UI; to register them run: " + order.RegisterAttributesCommand)
 	}
+	spans, rules := cfg.Reconcile()
 	return activities.New(activities.Deps{
 		Store: st, Gateways: gws, Issuers: iss, Sender: sender, Receivers: byName, Box: box, Temporal: tc, Log: log, Attributes: registered,
-		Sweep: activities.SweepSettings{MinAge: cfg.SweepMinAge, Again: cfg.SweepAgain, Max: sweepMax, Lease: cfg.EventTimeout + 10*time.Second, PerSecond: cfg.LookupsPerSecond},
+		Sweep:     activities.SweepSettings{MinAge: cfg.SweepMinAge, Again: cfg.SweepAgain, Max: sweepMax, Lease: cfg.EventTimeout + 10*time.Second, PerSecond: cfg.LookupsPerSecond},
+		Reconcile: activities.ReconcileSettings{Spans: spans, Rules: rules},
 	}), nil
 }
 

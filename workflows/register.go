@@ -13,5 +13,6 @@ func Register(w worker.Registry, a *activities.Activities) {
 	w.RegisterWorkflowWithOptions(OrderWorkflow, workflow.RegisterOptions{Name: order.WorkflowOrder})
 	w.RegisterWorkflowWithOptions(SweepWorkflow, workflow.RegisterOptions{Name: order.WorkflowSweep})
 	w.RegisterWorkflowWithOptions(RelayWorkflow, workflow.RegisterOptions{Name: order.WorkflowRelay})
+	w.RegisterWorkflowWithOptions(ReconcileWorkflow, workflow.RegisterOptions{Name: order.WorkflowReconcile})
 	w.RegisterActivity(a)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"orderflow/internal/eventsend"
+	"orderflow/internal/reconcile"
 	"orderflow/internal/seal"
 	"orderflow/internal/secret"
 	"orderflow/order"
@@ -56,6 +57,11 @@ type Config struct {
 	OrphanAfter      time.Duration `env:"ORDERFLOW_ORPHAN_AFTER" envDefault:"15m" doc:"How long a webhook waits for the payment it is about before that payment is an orphan, for a person to explain."`
 	WebhookRetention time.Duration `env:"ORDERFLOW_WEBHOOK_RETENTION" envDefault:"720h" doc:"How long a processed webhook is kept."`
 	RelayPeriod      time.Duration `env:"ORDERFLOW_RELAY_PERIOD" envDefault:"10s" doc:"How often the relay sends events that were not taken at once."`
+
+	ReconcilePeriod  time.Duration `env:"ORDERFLOW_RECONCILE_PERIOD" envDefault:"1h" doc:"How often providers' books are compared with ours."`
+	ReconcileOverlap time.Duration `env:"ORDERFLOW_RECONCILE_OVERLAP" envDefault:"15m" doc:"How far each comparison goes back behind the last one. A provider's list may show a payment late by this much."`
+	ReconcileGrace   time.Duration `env:"ORDERFLOW_RECONCILE_GRACE" envDefault:"15m" doc:"How old a payment in a provider's list that no order explains must be before it is an orphan, for a person to explain."`
+	ReconcileWindow  time.Duration `env:"ORDERFLOW_RECONCILE_WINDOW" envDefault:"24h" doc:"The longest stretch of a provider's books read at once, and how far back the first comparison goes. Longer than overlap and grace."`
 
 	UnknownToReviewAfter time.Duration `env:"ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER" doc:"How long an unknown outcome is looked up before a person gets it. Frozen with each order."`
 	FirstLookupAfter     time.Duration `env:"ORDERFLOW_FIRST_LOOKUP_AFTER" doc:"The wait before the first lookup of an unknown outcome. Frozen with each order."`
@@ -250,6 +256,9 @@ func (c Config) numbers() []error {
 	if c.IdempotencyLease <= c.AnswerBudget {
 		bad("ORDERFLOW_IDEMPOTENCY_LEASE must be longer than ORDERFLOW_ANSWER_BUDGET, or a waiting request loses its key")
 	}
+	if c.ReconcileWindow <= c.ReconcileOverlap || c.ReconcileWindow <= c.ReconcileGrace {
+		bad("ORDERFLOW_RECONCILE_WINDOW must be longer than ORDERFLOW_RECONCILE_OVERLAP and ORDERFLOW_RECONCILE_GRACE, or a comparison reads nothing new")
+	}
 	if c.ReturnWait > 30*time.Second {
 		bad("ORDERFLOW_RETURN_WAIT must be 30s or less: a buyer looks at an empty page meanwhile")
 	}
@@ -276,6 +285,12 @@ func (c Config) Policy() order.Policy {
 	p.StepTimeout, p.DeadWorkerAfter = c.StepTimeout, c.DeadWorkerAfter
 	p.UnitsAtOnce, p.BatchMax, p.HistoryMax = c.UnitsAtOnce, c.BatchMax, c.HistoryMax
 	return p
+}
+
+// Reconcile are the bounds of a comparison of a provider's books with ours.
+func (c Config) Reconcile() (reconcile.Spans, reconcile.Rules) {
+	return reconcile.Spans{Window: c.ReconcileWindow, Overlap: c.ReconcileOverlap},
+		reconcile.Rules{Grace: c.ReconcileGrace, HoldFor: min(24*time.Hour, c.ReconcileWindow), Skew: time.Minute}
 }
 
 // Box opens the data keys.

@@ -125,8 +125,9 @@ func (e *Engine) Ready(ctx context.Context) error {
 
 // Settings are what setup puts into Temporal.
 type Settings struct {
-	SweepPeriod time.Duration
-	RelayPeriod time.Duration
+	SweepPeriod     time.Duration
+	RelayPeriod     time.Duration
+	ReconcilePeriod time.Duration
 }
 
 // Ensure puts search attributes and schedules in place where they are missing. Doing it again changes nothing.

@@ -65,18 +65,19 @@ func (e *Engine) EnsureAttributes(ctx context.Context) error {
 	return err
 }
 
-// EnsureSchedules creates the schedules that drive sweep and relay, and brings an existing one's period up to date.
+// EnsureSchedules creates the schedules that drive sweep, relay and reconciliation, and brings an existing one's period up to date.
 func (e *Engine) EnsureSchedules(ctx context.Context, s Settings) error {
 	return errors.Join(
 		e.ensureSchedule(ctx, order.ScheduleSweep, order.WorkflowSweep, s.SweepPeriod),
-		e.ensureSchedule(ctx, order.ScheduleRelay, order.WorkflowRelay, s.RelayPeriod))
+		e.ensureSchedule(ctx, order.ScheduleRelay, order.WorkflowRelay, s.RelayPeriod),
+		e.ensureSchedule(ctx, order.ScheduleReconcile, order.WorkflowReconcile, s.ReconcilePeriod, order.ReconcileAsk{}))
 }
 
-func (e *Engine) ensureSchedule(ctx context.Context, id, workflow string, period time.Duration) error {
+func (e *Engine) ensureSchedule(ctx context.Context, id, workflow string, period time.Duration, args ...any) error {
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: whole(period)}}}
 	_, err := e.client.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: id, Spec: spec, Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: 10 * time.Second,
-		Action: &client.ScheduleWorkflowAction{ID: id, Workflow: workflow, TaskQueue: order.TaskQueue},
+		Action: &client.ScheduleWorkflowAction{ID: id, Workflow: workflow, TaskQueue: order.TaskQueue, Args: args},
 	})
 	if err == nil {
 		return nil

@@ -114,9 +114,13 @@ SELECT * FROM payment_attempts WHERE return_token_hash = $1;
 
 -- name: OrphanNote :one
 -- One row per payment, however many events tell of it. One that a person has ended stays ended.
-INSERT INTO orphan_payments AS p (orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO orphan_payments AS p (orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says,
+                                  currency, captured_minor, provider_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, subject) DO UPDATE SET last_seen_at = now(), says = excluded.says,
+    currency = CASE WHEN excluded.captured_minor > 0 THEN excluded.currency ELSE p.currency END,
+    captured_minor = CASE WHEN excluded.captured_minor > 0 THEN excluded.captured_minor ELSE p.captured_minor END,
+    provider_at = coalesce(p.provider_at, excluded.provider_at),
     merchant_reference = CASE WHEN p.merchant_reference = '' THEN excluded.merchant_reference ELSE p.merchant_reference END
 RETURNING orphan_id, status;
 
@@ -127,6 +131,8 @@ WITH found AS (
     FROM (SELECT unnest(sqlc.arg(subjects)::text[]) AS subject, unnest(sqlc.arg(attempt_ids)::text[]) AS attempt_id) d
     JOIN payment_attempts a ON a.attempt_id = d.attempt_id
     WHERE p.status = 'open' AND p.gateway = a.gateway AND p.account = a.account AND p.environment = a.environment AND p.subject = d.subject
+      -- A second payment under an attempt's reference is not that attempt's.
+      AND (p.provider_payment_id = '' OR a.provider_payment_id IN ('', p.provider_payment_id))
     RETURNING p.orphan_id)
 UPDATE reviews SET status = 'resolved', resolved_at = now(), resolved_by = 'evidence', version = version + 1
 WHERE subject_kind = 'orphan' AND status = 'open' AND subject_id IN (SELECT orphan_id FROM found);

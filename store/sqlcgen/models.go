@@ -213,6 +213,9 @@ type OrphanPayment struct {
 	ProviderPaymentID string
 	MerchantReference string
 	Says              string
+	Currency          string
+	CapturedMinor     int64
+	ProviderAt        *time.Time
 	Status            string
 	AttemptID         *string
 	FirstSeenAt       time.Time
@@ -282,6 +285,20 @@ type RateBucket struct {
 	Bucket     string
 	Tokens     int32
 	RefilledAt time.Time
+}
+
+type ReconcileCursor struct {
+	Gateway     string
+	Account     string
+	Environment string
+	ReachedAt   *time.Time
+	WindowFrom  *time.Time
+	WindowUntil *time.Time
+	PageCursor  string
+	Items       int32
+	HoldAt      *time.Time
+	Version     int64
+	MovedAt     time.Time
 }
 
 type Refund struct {

@@ -284,7 +284,7 @@ func (q *Queries) OrphanClose(ctx context.Context, orphanID string) error {
 }
 
 const orphanGet = `-- name: OrphanGet :one
-SELECT orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says, status, attempt_id, first_seen_at, last_seen_at, ended_at FROM orphan_payments WHERE orphan_id = $1
+SELECT orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says, currency, captured_minor, provider_at, status, attempt_id, first_seen_at, last_seen_at, ended_at FROM orphan_payments WHERE orphan_id = $1
 `
 
 func (q *Queries) OrphanGet(ctx context.Context, orphanID string) (OrphanPayment, error) {
@@ -299,6 +299,9 @@ func (q *Queries) OrphanGet(ctx context.Context, orphanID string) (OrphanPayment
 		&i.ProviderPaymentID,
 		&i.MerchantReference,
 		&i.Says,
+		&i.Currency,
+		&i.CapturedMinor,
+		&i.ProviderAt,
 		&i.Status,
 		&i.AttemptID,
 		&i.FirstSeenAt,
@@ -309,9 +312,13 @@ func (q *Queries) OrphanGet(ctx context.Context, orphanID string) (OrphanPayment
 }
 
 const orphanNote = `-- name: OrphanNote :one
-INSERT INTO orphan_payments AS p (orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO orphan_payments AS p (orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says,
+                                  currency, captured_minor, provider_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, subject) DO UPDATE SET last_seen_at = now(), says = excluded.says,
+    currency = CASE WHEN excluded.captured_minor > 0 THEN excluded.currency ELSE p.currency END,
+    captured_minor = CASE WHEN excluded.captured_minor > 0 THEN excluded.captured_minor ELSE p.captured_minor END,
+    provider_at = coalesce(p.provider_at, excluded.provider_at),
     merchant_reference = CASE WHEN p.merchant_reference = '' THEN excluded.merchant_reference ELSE p.merchant_reference END
 RETURNING orphan_id, status
 `
@@ -325,6 +332,9 @@ type OrphanNoteParams struct {
 	ProviderPaymentID string
 	MerchantReference string
 	Says              string
+	Currency          string
+	CapturedMinor     int64
+	ProviderAt        *time.Time
 }
 
 type OrphanNoteRow struct {
@@ -343,6 +353,9 @@ func (q *Queries) OrphanNote(ctx context.Context, arg OrphanNoteParams) (OrphanN
 		arg.ProviderPaymentID,
 		arg.MerchantReference,
 		arg.Says,
+		arg.Currency,
+		arg.CapturedMinor,
+		arg.ProviderAt,
 	)
 	var i OrphanNoteRow
 	err := row.Scan(&i.OrphanID, &i.Status)
@@ -355,6 +368,8 @@ WITH found AS (
     FROM (SELECT unnest($1::text[]) AS subject, unnest($2::text[]) AS attempt_id) d
     JOIN payment_attempts a ON a.attempt_id = d.attempt_id
     WHERE p.status = 'open' AND p.gateway = a.gateway AND p.account = a.account AND p.environment = a.environment AND p.subject = d.subject
+      -- A second payment under an attempt's reference is not that attempt's.
+      AND (p.provider_payment_id = '' OR a.provider_payment_id IN ('', p.provider_payment_id))
     RETURNING p.orphan_id)
 UPDATE reviews SET status = 'resolved', resolved_at = now(), resolved_by = 'evidence', version = version + 1
 WHERE subject_kind = 'orphan' AND status = 'open' AND subject_id IN (SELECT orphan_id FROM found)
@@ -367,7 +382,7 @@ func (q *Queries) OrphansLink(ctx context.Context, subjects []string, attemptIds
 }
 
 const orphansOpen = `-- name: OrphansOpen :many
-SELECT orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says, status, attempt_id, first_seen_at, last_seen_at, ended_at FROM orphan_payments WHERE status = 'open' ORDER BY first_seen_at LIMIT $1
+SELECT orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says, currency, captured_minor, provider_at, status, attempt_id, first_seen_at, last_seen_at, ended_at FROM orphan_payments WHERE status = 'open' ORDER BY first_seen_at LIMIT $1
 `
 
 func (q *Queries) OrphansOpen(ctx context.Context, limit int32) ([]OrphanPayment, error) {
@@ -388,6 +403,9 @@ func (q *Queries) OrphansOpen(ctx context.Context, limit int32) ([]OrphanPayment
 			&i.ProviderPaymentID,
 			&i.MerchantReference,
 			&i.Says,
+			&i.Currency,
+			&i.CapturedMinor,
+			&i.ProviderAt,
 			&i.Status,
 			&i.AttemptID,
 			&i.FirstSeenAt,
