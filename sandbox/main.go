@@ -82,7 +82,8 @@ func run(ctx context.Context, f flags, logs io.Writer) error {
 	if err := srv.Start(f.Addr); err != nil {
 		return err
 	}
-	log.Info("the sandbox is up", "url", srv.URL(), "stripe", srv.StripeURL(), "receiver", srv.ReceiverURL())
+	log.Info("the sandbox is up", "url", srv.URL(), "stripe", srv.StripeURL(), "omise", srv.OmiseURL(), "twoctwop", srv.TwoCTwoPURL(),
+		"toss", srv.TossURL(), "receiver", srv.ReceiverURL(), "webhooks_to", f.Webhooks)
 	select {
 	case <-ctx.Done():
 		log.Info("the sandbox stops")
