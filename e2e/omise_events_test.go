@@ -24,6 +24,7 @@ import (
 
 // claims are a charge's statuses as an event would carry them.
 var claims = map[string]string{
+	"pending":    `"status":"pending","authorized":true,"paid":false,"captured_amount":0`,
 	"successful": `"status":"successful","authorized":true,"paid":true,"captured_amount":600`,
 	"failed":     `"status":"failed","authorized":false,"paid":false,"failure_code":"payment_rejected"`,
 	"expired":    `"status":"expired","authorized":false,"paid":false,"expired":true`,
