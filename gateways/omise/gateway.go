@@ -1,5 +1,5 @@
-// Package omise is the Omise gateway: it plans, sends, looks up, lists, cancels and refunds charges of one Omise account, and reads its
-// webhooks. Omise has no idempotency key, so no charge may be repeated but one on a single-use token or source.
+// Package omise is the Omise gateway: it plans, sends, looks up, lists, cancels and refunds charges of one Omise account,
+// and reads its webhooks. Omise has no idempotency key, so no charge may be repeated but one on a single-use token or source.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
 // who holds the stored request. It may import gateways, internal/fault, internal/money, internal/secret and omise-go.

@@ -1,4 +1,5 @@
-// Package stripe is the Stripe gateway: it plans, sends, looks up and cancels payment intents of one Stripe account.
+// Package stripe is the Stripe gateway: it plans, sends, looks up, lists, cancels and refunds payment intents of one
+// Stripe account.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
 // who holds the stored request and its key. It may import gateways, internal/fault, internal/money, internal/secret and

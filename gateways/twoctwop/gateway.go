@@ -1,4 +1,5 @@
-// Package twoctwop is the 2C2P gateway: it plans, sends, looks up and cancels payments of one merchant ID over PGW API 4.3.
+// Package twoctwop is the 2C2P gateway: it plans, sends, looks up, cancels and refunds payments of one merchant ID over PGW
+// API 4.3 and its maintenance API.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
 // who holds the stored request. It may import gateways, internal/fault, internal/money, internal/secret, golang-jwt and
