@@ -95,7 +95,6 @@ func waysThat(want func(*way) bool) []*way {
 	return out
 }
 
-func all(*way) bool         { return true }
 func refusable(x *way) bool { return x.refuses }
 func comesBack(x *way) bool { return x.returns }
 func publicURL(w *world)    { w.env["ORDERFLOW_PUBLIC_URL"] = "http://" + w.env["ORDERFLOW_LISTEN"] }
