@@ -112,9 +112,9 @@ func (g *Gateway) observe(r reply, a answer, k kept, known bool) (gateways.Obser
 	case saysEnded:
 		o.Outcome, o.Final, o.DeclineCode = gateways.Declined, true, a.code()
 	default:
-		// On the hosted page the buyer may try again with another card for as long as the page lives.
+		// On the hosted page the buyer may try again with another card for as long as a payment can be begun there.
 		o.Outcome, o.DeclineCode = gateways.Declined, a.code()
-		o.Final = known && (!k.Hosted || k.age(g.now()) >= payable)
+		o.Final = known && (!k.Hosted || k.age(g.now()) >= tokenLife+5*time.Minute)
 	}
 	return o, nil
 }

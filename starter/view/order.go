@@ -26,8 +26,12 @@ type Summary struct {
 // SummaryOf makes the short view.
 func SummaryOf(h store.Head) Summary {
 	s := StatesOf(h)
+	b := BuyerOf(s)
+	for _, a := range h.Attempts {
+		b.CanPay = b.CanPay && a.Closed // while one is being closed at its provider, another is refused
+	}
 	return Summary{
-		ID: order.ID(h.Order.OrderID), Currency: h.Order.Currency, Total: h.Order.TotalMinor, States: s, Buyer: BuyerOf(s),
+		ID: order.ID(h.Order.OrderID), Currency: h.Order.Currency, Total: h.Order.TotalMinor, States: s, Buyer: b,
 		ReviewsOpen: h.ReviewsOpen, CreatedAt: h.Order.CreatedAt.UTC(), ExpiresAt: h.Order.ExpiresAt.UTC(),
 	}
 }

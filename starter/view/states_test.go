@@ -160,3 +160,13 @@ func TestBuyer(t *testing.T) {
 		})
 	}
 }
+
+// A declined attempt that its provider could still capture stands in the way of another one, so no pay button may be shown yet.
+func TestNoPayButtonWhileAnAttemptIsBeingClosed(t *testing.T) {
+	t.Parallel()
+	h := store.Head{Attempts: []store.AttemptState{{Status: order.AttemptDeclined}}}
+	h.Order.Status = string(order.OrderOpen)
+	require.False(t, SummaryOf(h).Buyer.CanPay)
+	h.Attempts[0].Status, h.Attempts[0].CloseReason, h.Attempts[0].Closed = order.AttemptClosed, order.ClosedDeclined, true
+	require.True(t, SummaryOf(h).Buyer.CanPay)
+}
