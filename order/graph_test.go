@@ -39,7 +39,7 @@ var published = union(
 	edges(SubjectAttempt, AttemptCreated, AttemptSent, AttemptUnknown, AttemptPending, AttemptSucceeded, AttemptDeclined, AttemptClosed),
 	edges(SubjectAttempt, AttemptSent, AttemptUnknown, AttemptPending, AttemptSucceeded, AttemptDeclined, AttemptClosed),
 	edges(SubjectAttempt, AttemptUnknown, AttemptPending, AttemptSucceeded, AttemptDeclined, AttemptClosed),
-	edges(SubjectAttempt, AttemptPending, AttemptSucceeded, AttemptDeclined, AttemptClosed),
+	edges(SubjectAttempt, AttemptPending, AttemptUnknown, AttemptSucceeded, AttemptDeclined, AttemptClosed),
 	edges(SubjectAttempt, AttemptDeclined, AttemptPending, AttemptSucceeded, AttemptClosed),
 	edges(SubjectAttempt, AttemptClosed, AttemptSucceeded),
 

@@ -265,6 +265,8 @@ func (f Facts) paymentUnresolved(code string) Change {
 	switch f.Attempt.Status {
 	case AttemptSent:
 		c.Transitions = []Transition{{Subject: SubjectAttempt, From: AttemptSent, To: AttemptUnknown}}
+	case AttemptPending: // the provider knows more than it settles by itself, such as money that came late or not in full
+		c.Transitions = []Transition{{Subject: SubjectAttempt, From: AttemptPending, To: AttemptUnknown}}
 	case AttemptUnknown:
 	case AttemptCreated: // it cannot even be sent: nothing is in doubt, but nothing moves by itself either
 		c.Open[0].Reason = ReviewRepeatedFailure

@@ -297,6 +297,15 @@ func TestAnswersAboutAnEarlierOperation(t *testing.T) {
 	require.Equal(t, UnitRefused, at(UnitIssuing, Refused, "").To(SubjectUnit), "a refusal need not repeat the id")
 }
 
+// A buyer is waited for, and the provider answers what only a person can settle: it is in doubt from then on.
+func TestAPendingPaymentCanNeedAPerson(t *testing.T) {
+	t.Parallel()
+	a := &AttemptFacts{ID: "att_1", Status: AttemptPending, Version: 3, Account: walkAccount, MerchantReference: "OF1", Amount: walkAmount}
+	c := Apply(Facts{Order: OrderFacts{Status: OrderOpen}, Attempt: a}, Trigger{Kind: PaymentUnresolved, Code: "payment_needs_review"})
+	require.Equal(t, AttemptUnknown, c.To(SubjectAttempt))
+	require.Equal(t, []Opening{{Subject: SubjectAttempt, Reason: ReviewConfirmUnknown, Code: "payment_needs_review"}}, c.Open)
+}
+
 // What cannot even be sent gets an owner like what was lost: otherwise nobody would ever look, or a run would try for ever.
 func TestWhatCannotBeSentGetsAnOwner(t *testing.T) {
 	t.Parallel()

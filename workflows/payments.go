@@ -126,11 +126,16 @@ func (w *orderRun) resolve(ctx workflow.Context, id order.AttemptID, code fault.
 	return w.handOver(ctx, activities.ParkInput{OrderID: w.id, AttemptID: id, Code: string(codeOf(err, fault.PaymentUnknown))})
 }
 
-// lookAt asks once, for an attempt that waits for a buyer or a person.
+// lookAt asks once, for an attempt that waits for a buyer or a person. An answer that needs a person finds one, also where so far only
+// a buyer was waited for.
 func (w *orderRun) lookAt(ctx workflow.Context, id order.AttemptID, step any) error {
 	in := activities.AttemptInput{AttemptID: id, Bounds: activities.Bounds{Once: true}}
 	var res activities.PaymentResult
 	if err := w.outside(ctx, "look the payment up, once", w.facts.Policy.StepTimeout, step, in).Get(ctx, &res); err != nil {
+		if code := codeOf(err, fault.PaymentUnknown); code == fault.PaymentNeedsReview && w.settled[id] == order.AttemptPending {
+			w.settle(id, order.AttemptUnknown)
+			return w.handOver(ctx, activities.ParkInput{OrderID: w.id, AttemptID: id, Code: string(code)})
+		}
 		return nil // it proves nothing; the next check time stands
 	}
 	return w.reflectAndClose(ctx, id)
