@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -73,40 +74,63 @@ func (a *API) refundOrder(ctx context.Context, in *refundInput) (*refundOutput, 
 		return nil, p
 	}
 	plan, err := a.planRefund(ctx, b, paid)
-	if p, ok := err.(*Problem); err != nil && (!ok || p.Status == http.StatusUnprocessableEntity) {
-		if !ok {
-			err = a.failure(ctx, err)
-		}
-		return nil, err // the key is not claimed
+	switch p := problemOf(err); {
+	case p != nil && p.Status == http.StatusUnprocessableEntity: // refused by its form: the key is not claimed
+		return nil, p
+	case err != nil && p == nil:
+		return nil, a.failure(ctx, err)
 	}
 	g := idempotency.From(ctx)
 	subject, kerr := g.Begin(ctx, func() string { return string(order.NewRefundID()) })
 	if kerr != nil {
 		return nil, kerr
 	}
-	r, stood, oerr := a.refundBefore(ctx, caller.Client, g.Key(), id, b)
-	if oerr != nil {
-		return nil, oerr
-	}
-	for try := 0; !stood; try++ {
-		if err != nil {
+	r, stood, kerr := a.refundBefore(ctx, caller.Client, g.Key(), id, b)
+	switch {
+	case kerr != nil:
+		return nil, kerr
+	case !stood:
+		d := store.RefundDraft{ID: order.RefundID(subject), OrderID: id, Client: caller.Client, CallerKey: g.Key(), Reason: b.Reason}
+		if r, err = a.openPlanned(ctx, b, d, plan, err); err != nil {
 			return nil, a.refundProblem(ctx, caller.Client, id, err)
-		}
-		var opened store.RefundOpened
-		opened, err = a.openRefund(ctx, plan, store.RefundDraft{ID: order.RefundID(subject), OrderID: id, Client: caller.Client, CallerKey: g.Key(), Reason: b.Reason})
-		switch {
-		case err == nil:
-			r, stood = opened.Refund, true
-		case rejection(err) == "left_moved" && try < mostPlans:
-			if paid, err = a.d.Store.Refundables(ctx, caller.Client, id); err == nil {
-				plan, err = a.planRefund(ctx, b, paid)
-			}
-		case rejection(err) == "more_than_left":
-			err = moreThanLeft(opened.LeftMinor)
 		}
 	}
 	a.driveRefund(ctx, r)
 	return a.refundAnswer(ctx, caller.Client, r)
+}
+
+// openPlanned stores the refund, planning it anew where other refunds came in between.
+func (a *API) openPlanned(ctx context.Context, b RefundRequest, d store.RefundDraft, plan plannedRefund, err error) (sqlcgen.Refund, error) {
+	for range mostPlans {
+		if err != nil {
+			break
+		}
+		var opened store.RefundOpened
+		opened, err = a.openRefund(ctx, plan, d)
+		switch {
+		case err == nil:
+			return opened.Refund, nil
+		case rejection(err) == "more_than_left":
+			return sqlcgen.Refund{}, moreThanLeft(opened.LeftMinor)
+		case rejection(err) != "left_moved":
+			return sqlcgen.Refund{}, err
+		}
+		var paid []store.Refundable
+		if paid, err = a.d.Store.Refundables(ctx, d.Client, d.OrderID); err != nil {
+			break
+		}
+		plan, err = a.planRefund(ctx, b, paid)
+	}
+	if err == nil {
+		err = fault.Reject("left_moved", "open refund")
+	}
+	return sqlcgen.Refund{}, err
+}
+
+func problemOf(err error) *Problem {
+	var p *Problem
+	errors.As(err, &p)
+	return p
 }
 
 // check is what can be said of a request by itself.
@@ -251,8 +275,8 @@ func (a *API) openRefund(ctx context.Context, p plannedRefund, d store.RefundDra
 
 // refundProblem answers a refund that may not be opened.
 func (a *API) refundProblem(ctx context.Context, client order.ClientID, id order.ID, err error) error {
-	p, ok := err.(*Problem)
-	if !ok {
+	p := problemOf(err)
+	if p == nil {
 		switch rejection(err) {
 		case "nothing_captured":
 			p = problem(typeNothingPaid, "")
