@@ -285,6 +285,12 @@ func (w *world) pc50() {
 	psps := []*psp{&stripe, &omise, &twoctwop, &toss, &qr}
 	forms := []string{"%s", "64 %s " + strings.Repeat("x", 58), "№%s/注文 ;表", "%s?x=1&y=#/..", "%%2F%s'\"<b>", "%s 🎁 é", "%s" + strings.Repeat("界", 63)}
 	seen := map[string]string{}
+	type one struct {
+		id      string
+		psp     *psp
+		answers <-chan answer
+	}
+	var list []one
 	for n, p := range psps {
 		for m, form := range forms {
 			id := fmt.Sprintf(form, string(rune('a'+n)))
@@ -292,16 +298,19 @@ func (w *world) pc50() {
 			placed := w.call("POST", "/v1/orders", fmt.Sprintf("pc50-place-%d-%d", n, m), orderBody(id, p.currency, grant("g", 1, trialTotal)))
 			require.Equal(w.t, http.StatusCreated, placed.Status, "%s", placed.Raw)
 			method := p.token(p.pays, fmt.Sprintf("pc50x%dx%d", n, m), p.currency, trialTotal)
-			a := w.call("POST", path(id)+"/payments", fmt.Sprintf("pc50-%d-%d", n, m), map[string]any{"gateway": p.gateway, "method": method})
-			oneOf(w.t, a, http.StatusCreated, http.StatusAccepted)
-			w.pc50Reference(id, p, seen)
-			if p == &qr {
-				w.await(id+" shown", func() bool { return w.sandbox.TwoCTwoP().Act(w.references(id)[0], true) })
-				w.await(id+" paid", func() bool { return w.call("GET", path(id), "", nil).at("states", "payment") == "paid" })
-			}
-			w.awaitStatus(id, "completed")
-			w.settled(id)
+			list = append(list, one{id, p, w.later("POST", path(id)+"/payments", fmt.Sprintf("pc50-%d-%d", n, m), map[string]any{"gateway": p.gateway, "method": method})})
 		}
+	}
+	for _, o := range list {
+		oneOf(w.t, <-o.answers, http.StatusCreated, http.StatusAccepted)
+		w.pc50Reference(o.id, o.psp, seen)
+		if o.psp == &qr {
+			w.await(o.id+" shown", func() bool { return w.sandbox.TwoCTwoP().Act(w.references(o.id)[0], true) })
+		}
+	}
+	for _, o := range list {
+		w.awaitStatus(o.id, "completed")
+		w.settled(o.id)
 	}
 	w.booksAgree()
 }
