@@ -170,143 +170,6 @@ func (w *world) refundForWhom() {
 	w.settled(id)
 }
 
-// TestRefundsThatNobodyKnowsOf is PC-44: the refund is done, its answer is lost, and the provider cannot be asked.
-func TestRefundsThatNobodyKnowsOf(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
-	ids, away := map[string]string{}, map[string]string{}
-	for _, p := range refunders {
-		ids[p.gateway] = w.bought(p, "unknown")
-	}
-	for _, p := range refunders {
-		id := ids[p.gateway]
-		w.arm(p.on(p.write, faults.LoseAnswer, true, 1))
-		away[p.gateway] = w.arm(p.on(p.read, faults.Status, false, 0))
-		a := w.refund(id, "r-"+id, ask(0))
-		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
-		assert.Equal(t, "checking", a.at("outcome"))
-	}
-	for _, p := range refunders {
-		id := ids[p.gateway]
-		w.awaitReview(id, order.ReviewRefundUnknown)
-		a := w.refund(id, "r-"+id, ask(0))
-		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
-		assert.Equal(t, "unknown", a.at("status"), "shown as what it is")
-		second := w.refund(id, "r2-"+id, ask(1))
-		w.problem(second, http.StatusConflict, "more-than-left")
-		assert.EqualValues(t, 0, second.at("left"), "what is unknown counts as gone")
-		w.went(id, trialTotal, 1)
-	}
-	for _, p := range refunders {
-		require.True(t, w.sandbox.Faults().Remove(away[p.gateway]))
-	}
-	for _, p := range refunders {
-		id := ids[p.gateway]
-		w.await(id+" found", func() bool {
-			return w.number("SELECT count(*) FROM refunds WHERE order_id = $1 AND status = 'succeeded'", id) == 1
-		})
-		w.settled(id)
-		assert.Zero(t, w.number("SELECT count(*) FROM reviews WHERE order_id = $1 AND status = 'open'", id), "evidence ends the review")
-		assert.Equal(t, 1, w.number("SELECT sends FROM operations WHERE order_id = $1 AND kind = 'refund'", id), "never sent again")
-		assert.Equal(t, "refunded", w.paymentState(id))
-		w.went(id, trialTotal, 1)
-	}
-	w.booksAgree()
-}
-
-// TestRefundsThatWereNeverDone: the request is lost before any effect. Where the provider guards, the very same request goes again;
-// where it does not, it was sent once, ever, and a person decides.
-func TestRefundsThatWereNeverDone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "8s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
-	var ids []string
-	for _, p := range refunders {
-		id := w.bought(p, "dropped")
-		times := 2
-		if p.gateway == "omise" {
-			times = 1
-		}
-		dropped := w.arm(p.on(p.write, faults.Drop, false, times))
-		a := w.refund(id, "r-"+id, ask(100))
-		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
-		w.fired(dropped, 1)
-		ids = append(ids, id)
-	}
-	busy := w.bought(refunders[1], "busy")
-	limited := refunders[1].on(refunders[1].write, faults.Status, false, 1)
-	limited.Status, limited.Code = http.StatusTooManyRequests, "too_many_requests"
-	w.arm(limited)
-	w.refunded(busy, "r-"+busy, 100) // answered "not done": it goes again, also to a side that guards nothing
-	w.went(busy, 100, 1)
-	for i, id := range ids {
-		if refunders[i].gateway == "omise" {
-			continue
-		}
-		w.await(id, func() bool {
-			return w.number("SELECT count(*) FROM refunds WHERE order_id = $1 AND status = 'succeeded'", id) == 1
-		})
-		w.went(id, 100, 1)
-		assert.Greater(t, w.number("SELECT sends FROM operations WHERE order_id = $1 AND kind = 'refund'", id), 1)
-		w.settled(id)
-	}
-	keys := map[string]map[string]bool{"stripe": {}, "toss": {}}
-	for _, r := range w.sandbox.Stripe().Writes(stripesim.Filter{PathSuffix: "/refunds"}) {
-		keys["stripe"][r.Key] = true
-	}
-	for _, r := range w.sandbox.Toss().Writes(tosssim.Filter{}) {
-		if strings.HasSuffix(r.Path, "/cancel") {
-			keys["toss"][r.Key] = true
-		}
-	}
-	assert.Len(t, keys["stripe"], 1, "PC-34: one key, whatever is dropped")
-	assert.Len(t, keys["toss"], 1, "PC-34: one key, whatever is dropped")
-
-	id := ids[1]
-	review := w.awaitReview(id, order.ReviewRefundUnknown)
-	sent := 0
-	for _, r := range w.sandbox.Omise().Writes(omisesim.Filter{}) {
-		if strings.HasSuffix(r.Path, "/refunds") && r.Fault == string(faults.Drop) {
-			sent++
-		}
-	}
-	assert.Equal(t, 1, sent, "rule 3: sent once, ever")
-	w.decide(review, order.DecideCloseWithEvidence, "the dashboard shows no refund")
-	w.awaitRefund(w.text("SELECT refund_id FROM refunds WHERE order_id = $1", id), order.RefundFailed)
-	w.refunded(id, "r2-"+id, 100)
-	w.went(id, 100, 1)
-	w.settled(id)
-	w.booksAgree()
-}
-
-// decide decides an open review by the command line.
-func (w *world) decide(review order.ReviewID, d order.DecisionKind, proof string) {
-	w.t.Helper()
-	w.await("decision taken", func() bool {
-		_, _, code := w.starterCommand(nil, "decide", "--review", string(review), "--decision", string(d), "--actor", "ann", "--reason", "looked", "--proof", proof)
-		return code == 0
-	})
-}
-
-// TestKeptRefundErrors: the provider keeps a server error under the key and did nothing. Nobody makes another key for the same
-// refund: who wants to try again opens another one.
-func TestKeptRefundErrors(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "5s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
-	for _, p := range []refunding{refunders[0], refunders[2]} {
-		id := w.bought(p, "kept")
-		w.arm(p.on(p.write, faults.StoreError, false, 1))
-		a := w.refund(id, "r-"+id, ask(100))
-		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
-		review := w.awaitReview(id, order.ReviewRefundUnknown)
-		w.decide(review, order.DecideCloseWithEvidence, "the dashboard shows no refund")
-		w.awaitRefund(a.at("id"), order.RefundFailed)
-		w.refunded(id, "r2-"+id, 100)
-		w.went(id, 100, 1)
-		w.settled(id)
-	}
-	w.booksAgree()
-}
-
 // TestPendingRefunds: the provider is at it for days. The order's run does not wait; the sweep wakes it.
 func TestPendingRefunds(t *testing.T) {
 	t.Parallel()
@@ -346,65 +209,6 @@ func TestPendingRefunds(t *testing.T) {
 	w.booksAgree()
 }
 
-// TestKilledBetweenRefundAndReflection: the worker dies while the provider's answer is on its way.
-func TestKilledBetweenRefundAndReflection(t *testing.T) {
-	t.Parallel()
-	long := []option{with("ORDERFLOW_STEP_TIMEOUT", "30s")}
-	for _, name := range []string{"STRIPE", "OMISE", "TOSS"} {
-		long = append(long, with(name+"_TIMEOUT", "20s"))
-	}
-	w := newWorld(t, long...)
-	var ids []string
-	var answers []<-chan answer
-	for _, p := range refunders {
-		id := w.bought(p, "killed")
-		held := w.arm(p.on(p.write, faults.Hang, true, 1))
-		answers = append(answers, w.later("POST", path(id)+"/refunds", "r-"+id, ask(250)))
-		w.fired(held, 1)
-		ids = append(ids, id)
-	}
-	w.killWorkers()
-	w.startWorker()
-	for i, id := range ids {
-		a := <-answers[i]
-		oneOf(t, a, http.StatusCreated, http.StatusAccepted)
-		w.awaitRefund(a.at("id"), order.RefundSucceeded)
-		w.settled(id)
-		w.went(id, 250, 1)
-		assert.Equal(t, 1, w.number("SELECT sends FROM operations WHERE order_id = $1 AND kind = 'refund'", id), "given back, killed, looked up: never sent again")
-	}
-	w.booksAgree()
-}
-
-// TestPC33_EveryWriteHasAKeyOfItsOwn: pay and refund, twice over, and compare keys.
-func TestPC33_EveryWriteHasAKeyOfItsOwn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, p := range []refunding{refunders[0], refunders[2]} {
-		id := w.bought(p, "keys")
-		w.refunded(id, "one-key-"+id, 100) // our caller's key is none of the provider's
-		w.refunded(id, "two-key-"+id, 100)
-		w.settled(id)
-	}
-	seen := map[string]string{}
-	see := func(gateway, key, path, body string) {
-		said := gateway + path + body
-		if first, there := seen[key]; there {
-			assert.Equal(t, first, said, "one key, one request")
-		}
-		seen[key] = said
-		assert.NotContains(t, key, "one-key")
-	}
-	for _, r := range w.sandbox.Stripe().Writes(stripesim.Filter{}) {
-		see("stripe", r.Key, r.Path, r.Body)
-	}
-	for _, r := range w.sandbox.Toss().Writes(tosssim.Filter{}) {
-		see("toss", r.Key, r.Path, r.Body)
-	}
-	assert.Len(t, seen, 4+3, "prepare, confirm and two refunds at Stripe; confirm and two at Toss")
-	w.booksAgree()
-}
-
 // TestRefundsElsewhere: somebody refunds at the provider's dashboard. Their webhooks, or a look, tell us; what is left follows.
 func TestRefundsElsewhere(t *testing.T) {
 	t.Parallel()
@@ -425,6 +229,34 @@ func TestRefundsElsewhere(t *testing.T) {
 		assert.EqualValues(t, 200, a.at("left"))
 		w.refunded(id, "r3-"+id, 0)
 		w.went(id, trialTotal, 3)
+		w.settled(id)
+	}
+	w.booksAgree()
+}
+
+// TestARefundThatMeetsAnotherOne: the dashboard's refund was not noticed, so ours asks for more than there is. The provider's "no"
+// is an answer: ours has failed, the payment is looked at, and what is left can go back.
+func TestARefundThatMeetsAnotherOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, p := range refunders[1:] {
+		id := w.bought(p, "meets")
+		theirs := w.text("SELECT provider_payment_id FROM payments WHERE order_id = $1", id)
+		if p.gateway == "omise" {
+			require.NoError(t, w.sandbox.Omise().Refund(theirs, 300))
+		} else {
+			require.NoError(t, w.sandbox.Toss().Refund(theirs, 300))
+		}
+		a := w.refund(id, "r-"+id, ask(400))
+		oneOf(t, a, http.StatusCreated, http.StatusAccepted)
+		w.awaitRefund(a.at("id"), order.RefundFailed)
+		w.awaitReview(id, order.ReviewRefundFailed)
+		w.awaitReview(id, order.ReviewCorrection)
+		over := w.refund(id, "r2-"+id, ask(301))
+		w.problem(over, http.StatusConflict, "more-than-left")
+		assert.EqualValues(t, 300, over.at("left"))
+		w.refunded(id, "r3-"+id, 0)
+		w.went(id, trialTotal, 2)
 		w.settled(id)
 	}
 	w.booksAgree()
@@ -492,4 +324,27 @@ func (w *world) everyLog() string {
 	}
 	require.NotEmpty(w.t, b.String())
 	return b.String()
+}
+
+// TestWebhooksOfRefundsMakeThemLookedAt: no sweep is due. A notice about a refund has the payment and its open refunds looked at, and
+// one that comes back after it was there is noticed, whoever says so.
+func TestWebhooksOfRefundsMakeThemLookedAt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, with("ORDERFLOW_SWEEP_PERIOD", "1h"), with("ORDERFLOW_REVIEW_CHECK_EVERY", "1h"))
+	w.webhooks()
+	w.sandbox.Stripe().Configure(func(s *stripesim.Settings) { s.PendingRefunds = true })
+	id := w.bought(refunders[0], "told")
+	a := w.refund(id, "r-"+id, ask(0))
+	w.awaitRefund(a.at("id"), order.RefundPending)
+	theirs := w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id)
+	require.NoError(t, w.sandbox.Stripe().FinishRefund(theirs, true))
+	w.awaitRefund(a.at("id"), order.RefundSucceeded)
+	w.await("books", func() bool { return w.paymentState(id) == "refunded" })
+	require.NoError(t, w.sandbox.Stripe().FinishRefund(theirs, false)) // the buyer's bank sent it back
+	w.awaitRefund(a.at("id"), order.RefundFailed)
+	w.awaitReview(id, order.ReviewRefundFailed)
+	w.await("books", func() bool { return w.paymentState(id) == "paid" })
+	w.went(id, 0, 0)
+	w.settled(id)
+	w.booksAgree()
 }
