@@ -182,9 +182,14 @@ func (r *booksReader) page(ctx context.Context) (reconcile.Findings, error) {
 	return done.Findings, nil
 }
 
-// spoiled begins a window anew, once, whose cursor the provider does not take any more: pages change while they are read.
+// listMoved is a gateway's reason where a list has changed under its cursor.
+const listMoved = "list_moved"
+
+// spoiled begins a window anew, once, whose cursor the provider does not take any more: pages change while they are read. What only
+// passes is tried again from the same page.
 func (r *booksReader) spoiled(ctx context.Context, err error) error {
-	if r.window.Cursor == "" || r.again || !fault.IsCode(err, fault.PaymentInvalid) {
+	f := fault.As(err)
+	if r.window.Cursor == "" || r.again || (f.Class == fault.Transient && f.Why != listMoved) {
 		return err
 	}
 	r.again, r.window, r.items = true, r.window.Again(), 0

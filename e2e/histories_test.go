@@ -63,6 +63,7 @@ func (w *world) replays(name, workflowID, run string) {
 	r.RegisterWorkflowWithOptions(workflows.OrderWorkflow, workflow.RegisterOptions{Name: order.WorkflowOrder})
 	r.RegisterWorkflowWithOptions(workflows.SweepWorkflow, workflow.RegisterOptions{Name: order.WorkflowSweep})
 	r.RegisterWorkflowWithOptions(workflows.RelayWorkflow, workflow.RegisterOptions{Name: order.WorkflowRelay})
+	r.RegisterWorkflowWithOptions(workflows.ReconcileWorkflow, workflow.RegisterOptions{Name: order.WorkflowReconcile})
 	require.NoError(w.t, r.ReplayWorkflowHistory(nil, h), "replay of %s", name)
 	if dir := os.Getenv("ORDERFLOW_RECORD_HISTORIES"); dir != "" {
 		b, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(h)
@@ -255,7 +256,8 @@ func (w *world) over(o string) bool {
 // background replays one run of each scheduled workflow.
 func (w *world) background() {
 	w.t.Helper()
-	for name, typ := range map[string]string{"sweep": order.WorkflowSweep, "relay": order.WorkflowRelay} {
+	w.reconciled()
+	for name, typ := range map[string]string{"sweep": order.WorkflowSweep, "relay": order.WorkflowRelay, "reconcile": order.WorkflowReconcile} {
 		var run, wid string
 		w.await("a finished "+name, func() bool {
 			res, err := w.temporal.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{

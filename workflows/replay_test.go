@@ -19,6 +19,7 @@ var waitStates = []string{
 	"completed", "completed-external", "declined-closed", "waiting-for-buyer", "looking-up", "parked-payment", "parked-payment-found",
 	"parked-unit", "parked-unit-decided-by-update", "parked-unit-decided-by-signal", "carried-on", "delivered-slowly", "database-away",
 	"sweep", "relay", "refunded", "refund-pending", "refund-came-through", "refund-looking-up", "refund-parked", "refund-parked-found",
+	"reconcile",
 }
 
 // TestPC56_HistoriesOfEveryWaitStateReplay fails when a change of code breaks an order that is under way: a red build, not a
@@ -38,6 +39,7 @@ func TestPC56_HistoriesOfEveryWaitStateReplay(t *testing.T) {
 			r.RegisterWorkflowWithOptions(OrderWorkflow, workflow.RegisterOptions{Name: order.WorkflowOrder})
 			r.RegisterWorkflowWithOptions(SweepWorkflow, workflow.RegisterOptions{Name: order.WorkflowSweep})
 			r.RegisterWorkflowWithOptions(RelayWorkflow, workflow.RegisterOptions{Name: order.WorkflowRelay})
+			r.RegisterWorkflowWithOptions(ReconcileWorkflow, workflow.RegisterOptions{Name: order.WorkflowReconcile})
 			require.NoError(t, r.ReplayWorkflowHistoryFromJSONFile(nil, f))
 		})
 	}
