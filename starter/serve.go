@@ -56,7 +56,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, ready func(ap
 	defer closeClient()
 	sayMissing(ctx, en, log)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newReconcileMetrics(st))
 	handler, hooks, err := buildAPI(c, log, st, en, registry)
 	if err != nil {
 		return err

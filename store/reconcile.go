@@ -296,3 +296,9 @@ func (s *Store) ReconcileReaches(ctx context.Context) ([]ReachAge, error) {
 	}
 	return out, translate("list cursors", err)
 }
+
+// OrphansHeld counts the payments that nothing explains yet, and how long the oldest of them has been held.
+func (s *Store) OrphansHeld(ctx context.Context) (n int64, oldest time.Duration, err error) {
+	r, err := s.q().OrphansHeld(ctx)
+	return r.Held, time.Duration(r.OldestSeconds) * time.Second, translate("count orphans", err)
+}

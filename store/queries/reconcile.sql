@@ -95,3 +95,6 @@ done AS (
     UPDATE reviews SET status = 'resolved', resolved_at = now(), resolved_by = 'evidence', version = version + 1
     WHERE subject_kind = 'orphan' AND reviews.status = 'open' AND subject_id IN (SELECT found.orphan_id FROM found))
 SELECT attempt_id, status FROM found;
+
+-- name: OrphansHeld :one
+SELECT count(*) AS held, coalesce(extract(epoch FROM now() - min(first_seen_at)), 0)::bigint AS oldest_seconds FROM orphan_payments WHERE status = 'open';

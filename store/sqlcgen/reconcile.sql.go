@@ -150,6 +150,22 @@ func (q *Queries) OrphansExplain(ctx context.Context, arg OrphansExplainParams) 
 	return items, nil
 }
 
+const orphansHeld = `-- name: OrphansHeld :one
+SELECT count(*) AS held, coalesce(extract(epoch FROM now() - min(first_seen_at)), 0)::bigint AS oldest_seconds FROM orphan_payments WHERE status = 'open'
+`
+
+type OrphansHeldRow struct {
+	Held          int64
+	OldestSeconds int64
+}
+
+func (q *Queries) OrphansHeld(ctx context.Context) (OrphansHeldRow, error) {
+	row := q.db.QueryRow(ctx, orphansHeld)
+	var i OrphansHeldRow
+	err := row.Scan(&i.Held, &i.OldestSeconds)
+	return i, err
+}
+
 const reconcileAttempts = `-- name: ReconcileAttempts :many
 WITH hits AS (
     SELECT i.attempt_id FROM payment_attempts i
