@@ -166,7 +166,7 @@ func TestNoPayButtonWhileAnAttemptIsBeingClosed(t *testing.T) {
 	t.Parallel()
 	h := store.Head{Attempts: []store.AttemptState{{Status: order.AttemptDeclined}}}
 	h.Order.Status = string(order.OrderOpen)
-	require.False(t, SummaryOf(h).Buyer.CanPay)
+	require.False(t, view.SummaryOf(h).Buyer.CanPay)
 	h.Attempts[0].Status, h.Attempts[0].CloseReason, h.Attempts[0].Closed = order.AttemptClosed, order.ClosedDeclined, true
-	require.True(t, SummaryOf(h).Buyer.CanPay)
+	require.True(t, view.SummaryOf(h).Buyer.CanPay)
 }
