@@ -230,10 +230,23 @@ func (w *world) forgeries(gateway string, n notice) []forgery {
 	case "twoctwop":
 		return append(list, w.forgedTokens(n)...)
 	}
-	// Toss signs no payment events. What proves one is the payment's own secret: a wrong one is refused.
-	return append(list, forgery{"wrong secret", n.header, changed(w.t, n.body, func(e map[string]any) {
-		e["data"].(map[string]any)["secret"] = "ps_of_another_payment"
-	})})
+	// Toss signs no payment events. What proves one is the payment's own secret: a wrong one is refused, and so is a deposit callback
+	// without one, which always carries it.
+	var event struct {
+		Data struct {
+			OrderID string `json:"orderId"`
+		} `json:"data"`
+	}
+	require.NoError(w.t, json.Unmarshal(n.body, &event))
+	flat := func(secret string) []byte {
+		return fmt.Appendf(nil, `{"createdAt":"2026-06-05T16:58:18.000000","status":"DONE","transactionKey":"t1","orderId":%q%s}`, event.Data.OrderID, secret)
+	}
+	return append(list,
+		forgery{"wrong secret", n.header, changed(w.t, n.body, func(e map[string]any) {
+			e["data"].(map[string]any)["secret"] = "ps_of_another_payment"
+		})},
+		forgery{"wrong secret in a callback", n.header, flat(`,"secret":"ps_of_another_payment"`)},
+		forgery{"null secret", n.header, flat(`,"secret":null`)}, forgery{"no secret", n.header, flat("")})
 }
 
 // forgedTokens are 2C2P's webhooks, which are signed tokens and carry no time that could be stale.

@@ -93,6 +93,7 @@ type world struct {
 	base     string // of the API
 	workers  []*process
 	starter  *process
+	inDoubt  map[string]bool // references whose money a person still has to judge, as the test itself has asserted
 }
 
 // option changes the environment before anything starts.
