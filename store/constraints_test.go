@@ -156,6 +156,11 @@ var breaches = map[string]string{
 	"orphans_linked_has_attempt": `UPDATE orphan_payments SET status = 'linked', ended_at = now()`,
 	"orphans_ended_has_time":     `UPDATE orphan_payments SET status = 'closed'`,
 
+	"orphans_amount_has_currency": `UPDATE orphan_payments SET captured_minor = 5, currency = ''`,
+	"reconcile_environment_known": `INSERT INTO reconcile_cursors (gateway, account, environment) VALUES ('stripe', 'default', 'prod')`,
+	"reconcile_window_whole":      `INSERT INTO reconcile_cursors (gateway, account, environment, window_from) VALUES ('stripe', 'default', 'test', now())`,
+	"reconcile_page_in_window":    `INSERT INTO reconcile_cursors (gateway, account, environment, page_cursor) VALUES ('stripe', 'default', 'test', 'c')`,
+
 	"idempotency_keys_scope":           `INSERT INTO idempotency_keys (client_id, operation, key, fingerprint, subject_id, lease_token, lease_until) VALUES ('shop', 'op', 'k', '', 's', 't', now())`,
 	"idempotency_keys_key_length":      `UPDATE idempotency_keys SET key = repeat('x', 256)`,
 	"idempotency_keys_completed_whole": `UPDATE idempotency_keys SET http_status = 201`,

@@ -290,7 +290,7 @@ func (c Config) Policy() order.Policy {
 // Reconcile are the bounds of a comparison of a provider's books with ours.
 func (c Config) Reconcile() (reconcile.Spans, reconcile.Rules) {
 	return reconcile.Spans{Window: c.ReconcileWindow, Overlap: c.ReconcileOverlap},
-		reconcile.Rules{Grace: c.ReconcileGrace, HoldFor: min(24*time.Hour, c.ReconcileWindow), Skew: time.Minute}
+		reconcile.Rules{Grace: c.ReconcileGrace, HoldFor: min(24*time.Hour, c.ReconcileWindow), Skew: min(time.Minute, c.ReconcileGrace)}
 }
 
 // Box opens the data keys.

@@ -13,6 +13,7 @@ import (
 
 	"orderflow/gateways/all"
 	"orderflow/internal/config"
+	"orderflow/internal/reconcile"
 	"orderflow/order"
 )
 
@@ -36,6 +37,9 @@ func TestLoad(t *testing.T) {
 		require.Equal(t, "127.0.0.1:8081", c.OpsListen)
 		require.Equal(t, 5*time.Second, c.AnswerBudget)
 		require.Equal(t, 10*time.Second, c.SweepPeriod)
+		spans, rules := c.Reconcile()
+		require.Equal(t, reconcile.Spans{Window: 24 * time.Hour, Overlap: 15 * time.Minute}, spans)
+		require.Equal(t, reconcile.Rules{Grace: 15 * time.Minute, HoldFor: 24 * time.Hour, Skew: time.Minute}, rules)
 		require.Equal(t, 30*24*time.Hour, c.IdempotencyLife)
 		require.Empty(t, c.AppRole())
 		require.Equal(t, slog.LevelInfo, c.LogLevel)
@@ -107,6 +111,7 @@ func TestLoadRefuses(t *testing.T) {
 		"TooShort":               {[]string{"ORDERFLOW_RELAY_PERIOD=99ms"}, "ORDERFLOW_RELAY_PERIOD must be 100ms or more"},
 		"PolicyTooShort":         {[]string{"ORDERFLOW_FIRST_LOOKUP_AFTER=0s"}, "ORDERFLOW_FIRST_LOOKUP_AFTER must be 100ms or more"},
 		"LocalBudgetTooLong":     {[]string{"ORDERFLOW_DELIVERY_LOCAL_BUDGET=1m"}, "ORDERFLOW_DELIVERY_LOCAL_BUDGET"},
+		"WindowWithinTheGrace":   {[]string{"ORDERFLOW_RECONCILE_WINDOW=15m"}, "ORDERFLOW_RECONCILE_WINDOW must be longer"},
 		"LeaseWithinTheBudget":   {[]string{"ORDERFLOW_IDEMPOTENCY_LEASE=5s"}, "ORDERFLOW_IDEMPOTENCY_LEASE must be longer"},
 		"BadNumber":              {[]string{"ORDERFLOW_UNITS_AT_ONCE=many"}, "ORDERFLOW_UNITS_AT_ONCE must be a whole number"},
 		"BadBool":                {[]string{"ORDERFLOW_EVENT_ALLOW_HTTP=perhaps"}, "ORDERFLOW_EVENT_ALLOW_HTTP must be true or false"},
