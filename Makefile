@@ -20,6 +20,10 @@ demo: ## bring everything up, drive orders through it with faults on the way, st
 test: ## all tests, with the PostgreSQL, Temporal and stripe-mock they need
 	$(DEV) test
 
+.PHONY: test-long
+test-long: ## the same tests in full size: every switch of the simulators, the whole storm
+	$(DEV) test --long
+
 .PHONY: race
 race: ## all tests, looking for data races (needs a C compiler)
 	$(DEV) test --race

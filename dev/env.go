@@ -93,6 +93,7 @@ func replaceEnv(env []string, pairs ...string) []string {
 
 type testCommand struct {
 	Race bool     `help:"Look for data races too (needs a C compiler; about three times slower)."`
+	Long bool     `help:"Every test in its full size, which takes the better part of an hour on a small machine."`
 	Args []string `arg:"" optional:"" passthrough:"" help:"Packages and flags for go test; ./... when left out."`
 }
 
@@ -111,8 +112,12 @@ func (c *testCommand) Run(ctx context.Context) error {
 	if c.Race {
 		cgo, flags = "1", append(flags, "-race")
 	}
+	size := "0"
+	if c.Long {
+		size, flags[2] = "1", "-timeout=60m"
+	}
 	return withEnvironment(ctx, func(env []string) error {
-		return run(ctx, replaceEnv(env, "CGO_ENABLED", cgo), "go", append(flags, args...)...)
+		return run(ctx, replaceEnv(env, "CGO_ENABLED", cgo, "ORDERFLOW_TEST_LONG", size), "go", append(flags, args...)...)
 	})
 }
 

@@ -28,6 +28,10 @@ var (
 	receiverAll = receiver.Filter{}
 )
 
+// long reports that the long tests were asked for (make test-long). Without it the same tests run in a smaller size, or with the
+// facts about a provider that most of its documents state.
+func long() bool { return os.Getenv("ORDERFLOW_TEST_LONG") == "1" }
+
 // sub runs a part of a world's test under its own name. Parts run one after the other: they share the books.
 func (w *world) sub(name string, f func(w *world)) {
 	w.t.Helper()

@@ -135,7 +135,7 @@ func (w *world) nothingIsLost() {
 
 func TestPC06_PaidWithoutAnOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_RECONCILE_GRACE", "2s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "1s"))
+	w := newWorld(t, with("ORDERFLOW_RECONCILE_GRACE", "12s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "1s"))
 	providers := []*psp{&stripe, &omise, &twoctwop, &toss}
 	for _, p := range providers {
 		w.closedThoughCaptured(p, "closed_"+p.gateway)
