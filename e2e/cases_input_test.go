@@ -329,7 +329,7 @@ func (w *world) badPayments() {
 }
 
 func (w *world) foreignOrders() {
-	p := w.run("starter", map[string]string{"ORDERFLOW_BOOTSTRAP_API_KEY": "other:checkout:" + otherKey}, "setup", "--skip-temporal")
+	p := w.run("starter", map[string]string{"ORDERFLOW_BOOTSTRAP_API_KEY": "other:checkout+operate:" + otherKey}, "setup", "--skip-temporal")
 	<-p.done
 	require.True(w.t, p.cmd.ProcessState.Success())
 	w.place("mine", grant("g", 1, 500))
@@ -339,6 +339,9 @@ func (w *world) foreignOrders() {
 			var body any
 			if c.method == "POST" {
 				body = payBody("pm_card_visa")
+			}
+			if c.suffix == "/refunds" {
+				body = map[string]any{"amount": 100, "reason": "buyer_asked"}
 			}
 			a, err := w.try(c.method, path(id)+c.suffix, fmt.Sprintf("foreign-%d-%s", i, id), otherKey, body)
 			require.NoError(w.t, err)
