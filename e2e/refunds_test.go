@@ -121,8 +121,9 @@ func (w *world) refundDouble(p refunding) {
 func (w *world) awaitRunLooked(id string) {
 	w.t.Helper()
 	before := w.number("SELECT count(*) FROM observations WHERE order_id = $1 AND source = 'lookup'", id)
-	w.execute(fmt.Sprintf("UPDATE payment_attempts SET next_check_at = now() WHERE order_id = '%s'", id))
+	// Said again while nobody has looked: a look that was under way already ends the question when it is written down.
 	w.await("a look at the payment", func() bool {
+		w.execute(fmt.Sprintf("UPDATE payment_attempts SET next_check_at = now() WHERE order_id = '%s' AND (next_check_at IS NULL OR next_check_at > now())", id))
 		return w.number("SELECT count(*) FROM observations WHERE order_id = $1 AND source = 'lookup'", id) > before
 	})
 	w.await("run over", func() bool { return w.over(id) })

@@ -131,7 +131,13 @@ func TestUnknownsAtToss(t *testing.T) {
 	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "10s"))
 	w.all(unknowns(&toss, "plain", always))
 	w.booksAgree()
+	if long() {
+		w.webhooks() // how they come is a switch too
+	}
 	for tag, change := range turned(map[string]func(*tosssim.Settings){
+		"stable-id":    func(s *tosssim.Settings) { s.StableTransmissionID = true },
+		"status-first": func(s *tosssim.Settings) { s.CallbackFirst = false },
+		"corrections":  func(s *tosssim.Settings) { s.CorrectionCancels = true },
 		"errors-go":    func(s *tosssim.Settings) { s.KeepServerErrors = false },
 		"decline-open": func(s *tosssim.Settings) { s.DeclineLeavesOpen = true },
 	}, "errors-go") {
