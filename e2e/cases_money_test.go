@@ -142,7 +142,7 @@ func (w *world) pc03() {
 	assert.Equal(w.t, 200, w.call("GET", lost.Header.Get("Location"), "", nil).Status)
 
 	paid := atOnce(2, func(i int) answer {
-		time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond) // the same 0 and 5 ms for the two payments
 		a, err := w.try("POST", path(id)+"/payments", fmt.Sprintf("pc03-pay-%d", i), apiKey, payBody("pm_card_visa"))
 		assert.NoError(w.t, err)
 		return a

@@ -119,12 +119,12 @@ func stormSize() (orders int, within time.Duration) {
 	return 200, 2 * time.Second
 }
 
-// TestPC61_AStormOfWebhooksOverAThousandUnknownPayments is not parallel, so that it has the machine to itself: of 1,000 payments we do
+// TestPC61_AStormOfWebhooksOverAThousandUnknownPayments is not parallel, so that it has the machine to itself. In full size: of 1,000 payments we do
 // not know that they were taken - of every tenth because the answer was lost, of the others because the buyer finished at the
 // provider. The provider answers every question with 429, and 5,000 webhooks come in ten seconds. Then the provider recovers.
 func TestPC61_AStormOfWebhooksOverAThousandUnknownPayments(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a minute of load")
+		t.Skip("it loads the machine for up to a minute, alone: go test without -short runs it, as make test does")
 	}
 	w := newWorld(t, with("ORDERFLOW_LOOKUPS_PER_SECOND", fmt.Sprint(stormPerSecond)), with("ORDERFLOW_ANSWER_BUDGET", "2s"),
 		with("ORDERFLOW_FIRST_LOOKUP_AFTER", "1s"), with("ORDERFLOW_LONGEST_RETRY_INTERVAL", "20s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "10m"),

@@ -60,7 +60,7 @@ func (w *world) awaitFor(within time.Duration, what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("waited %s for: %s", within, what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // between two looks at the condition; nothing depends on its length
 	}
 }
 

@@ -342,7 +342,7 @@ func (w *world) await(what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("waited too long for: %s", what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // between two looks at the condition; nothing depends on its length
 	}
 }
 
