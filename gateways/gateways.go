@@ -8,6 +8,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"orderflow/internal/money"
@@ -114,6 +117,8 @@ type Settings struct {
 	PrivateKey     secret.Value  // PEM, where a provider wants requests signed or answers decrypted with our own key
 	ProviderKey    string        // PEM of the provider's public key
 	Timeout        time.Duration // one HTTP exchange; 0 = the gateway's default
+	// Options are choices where a provider's own documents contradict each other, by the names of Registration.Options.
+	Options map[string]string
 }
 
 // Method is what the buyer pays with: a type and the provider's single-use or stored reference to it. Token is treated as
@@ -279,4 +284,29 @@ type Registration struct {
 	Name      string // as in URLs and rows: "stripe"
 	EnvPrefix string // "STRIPE": STRIPE_SECRET_KEY, STRIPE_WEBHOOK_SECRET, STRIPE_API_BASE, …
 	Open      func(Settings) (Gateway, error)
+	Options   []Option // what Settings.Options may hold; mostly nothing
+}
+
+// Option is one choice that an account may make. Left out, it is what most of the provider's documents say.
+type Option struct {
+	Name    string // "wrap_all"
+	Meaning string // values and what they change, for the configuration table
+}
+
+// Takes refuses options that the gateway does not have. Its error names those it has and never quotes what was set.
+func (r Registration) Takes(options map[string]string) error {
+	var names []string
+	for _, o := range r.Options {
+		names = append(names, o.Name)
+	}
+	for set := range options {
+		if slices.Contains(names, set) {
+			continue
+		}
+		if len(names) == 0 {
+			return fmt.Errorf("the gateway %s has no options: leave them out", r.Name)
+		}
+		return fmt.Errorf("an option of %s is none that it has (%s): correct its name", r.Name, strings.Join(names, ", "))
+	}
+	return nil
 }

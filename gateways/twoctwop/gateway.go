@@ -8,6 +8,7 @@ package twoctwop
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"regexp"
@@ -28,7 +29,11 @@ const (
 
 // Registration is 2C2P's entry in the one list.
 func Registration() gateways.Registration {
-	return gateways.Registration{Name: name, EnvPrefix: "TWOCTWOP", Open: Open}
+	return gateways.Registration{Name: name, EnvPrefix: "TWOCTWOP", Open: Open, Options: []gateways.Option{
+		{Name: "wrap_all", Meaning: "true sends payment and cancel as signed tokens too"},
+		{Name: "payment_path", Meaning: "the spelling of payment, such as doPayment"},
+		{Name: "cancel_path", Meaning: "the spelling of cancelTransaction, such as canceltransaction"},
+	}}
 }
 
 // Options are choices where 2C2P's own documents contradict each other. The zero value is what most of them say.
@@ -60,9 +65,29 @@ var (
 	_ gateways.Notifier = (*Gateway)(nil)
 )
 
-// Open makes the gateway of one account with the default Options. Its errors say what to set and never quote a secret.
+// optionsOf reads the choices of an account's settings.
+func optionsOf(s gateways.Settings) (Options, error) {
+	if err := Registration().Takes(s.Options); err != nil {
+		return Options{}, fmt.Errorf("2c2p: %w", err)
+	}
+	o := Options{PaymentPath: s.Options["payment_path"], CancelPath: s.Options["cancel_path"]}
+	switch s.Options["wrap_all"] {
+	case "", "false":
+	case "true":
+		o.WrapAll = true
+	default:
+		return Options{}, errors.New("2c2p: the option wrap_all must be true or false")
+	}
+	return o, nil
+}
+
+// Open makes the gateway of one account. Its errors say what to set and never quote a secret.
 func Open(s gateways.Settings) (gateways.Gateway, error) {
-	g, err := OpenWith(s, Options{})
+	o, err := optionsOf(s)
+	if err != nil {
+		return nil, err
+	}
+	g, err := OpenWith(s, o)
 	if err != nil {
 		return nil, err
 	}

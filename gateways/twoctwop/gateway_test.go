@@ -84,6 +84,14 @@ func TestSettingsAreChecked(t *testing.T) {
 	require.Equal(t, 30*time.Second, gw.Capabilities().SendTimeout)
 	_, err = OpenWith(good, Options{PaymentPath: "../x"})
 	require.Error(t, err)
+	set := good
+	set.Options = map[string]string{"wrap_all": "true", "payment_path": "doPayment", "cancel_path": "canceltransaction"}
+	gw, err = Open(set)
+	require.NoError(t, err)
+	require.Equal(t, Options{WrapAll: true, PaymentPath: "doPayment", CancelPath: "canceltransaction"}, gw.(*Gateway).options)
+	set.Options = map[string]string{"wrap_some": "true"}
+	_, err = Open(set)
+	require.Error(t, err)
 }
 
 // TestLivesAreInOrder: a confirm is repeated only while its token surely lives, and "not found" counts only long after.

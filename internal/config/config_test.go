@@ -127,6 +127,10 @@ func TestLoadRefuses(t *testing.T) {
 		"ReceiverWithoutTLS":     {[]string{`ORDERFLOW_RECEIVERS=[{"name":"a","url":"http://a","secret":"whsec_` + dataKey + `"}]`}, "no TLS"},
 		"BootstrapKeyWithoutKey": {[]string{"ORDERFLOW_BOOTSTRAP_API_KEY=shop:checkout"}, "client:scopes:key"},
 		"BootstrapKeyShort":      {[]string{"ORDERFLOW_BOOTSTRAP_API_KEY=shop:checkout:short"}, "24 characters"},
+		"OptionsNoPairs":         {[]string{"TWOCTWOP_SECRET_KEY=0123456789abcdef", "TWOCTWOP_OPTIONS=" + marker}, "TWOCTWOP_OPTIONS must be name=value"},
+		"OptionTwice":            {[]string{"TWOCTWOP_SECRET_KEY=0123456789abcdef", "TWOCTWOP_OPTIONS=wrap_all=true,wrap_all=false"}, "TWOCTWOP_OPTIONS must be name=value"},
+		"OptionUnknown":          {[]string{"TWOCTWOP_SECRET_KEY=0123456789abcdef", "TWOCTWOP_OPTIONS=" + marker + "=1"}, "none that it has (wrap_all, payment_path, cancel_path)"},
+		"OptionBadValue":         {[]string{"TWOCTWOP_SECRET_KEY=0123456789abcdef", "TWOCTWOP_OPTIONS=wrap_all=" + marker}, "wrap_all must be true or false"},
 		"BootstrapScope":         {[]string{"ORDERFLOW_BOOTSTRAP_API_KEY=shop:admin:aaaaaaaaaaaaaaaaaaaaaaaa"}, "scopes are"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,6 +148,30 @@ func TestLoadRefuses(t *testing.T) {
 			require.ErrorContains(t, err, name)
 		}
 	})
+}
+
+// TestOptionsReachTheirGateway: from the variable and from the file, and only where a gateway has any.
+func TestOptionsReachTheirGateway(t *testing.T) {
+	t.Parallel()
+	account := []string{"TWOCTWOP_SECRET_KEY=0123456789abcdef", "TWOCTWOP_PUBLIC_KEY=SHOP01", "TWOCTWOP_ENVIRONMENT=test"}
+	c, err := config.Load(environ(append(account, "TWOCTWOP_OPTIONS=wrap_all=true, payment_path=doPayment")...))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"wrap_all": "true", "payment_path": "doPayment"}, c.Accounts[0].Options)
+	file := filepath.Join(t.TempDir(), "parties.json")
+	for options, says := range map[string]string{
+		`"gateway":"twoctwop","environment":"test","options":{"payment_path":"doPayment"}`:        "",
+		`"gateway":"twoctwop","environment":"test","options":{"payment_path":"../x"}`:             "may hold letters, digits and slashes only",
+		`"gateway":"twoctwop","environment":"test","options":{"path":"doPayment"}`:                "none that it has",
+		`"gateway":"stripe","environment":"test","options":{"wrap_all":"1"}`: "the gateway stripe has no options",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(`{"accounts":[{"name":"a","secret_key":"0123456789abcdef","public_key":"SHOP01",`+options+`}]}`), 0o600))
+		_, err := config.Load(environ("ORDERFLOW_CONFIG_FILE=" + file))
+		if says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, says)
+	}
 }
 
 func TestNothingSecretIsPrinted(t *testing.T) {

@@ -29,9 +29,14 @@ func (c Config) OpenGateways() (map[order.Account]gateways.Gateway, error) {
 			errs = append(errs, fmt.Errorf("account %q names a gateway that this program is not built with", a.Name))
 			continue
 		}
+		if err := r.Takes(a.Options); err != nil {
+			errs = append(errs, fmt.Errorf("account %q: %w", a.Name, err))
+			continue
+		}
 		g, err := r.Open(gateways.Settings{
 			Name: a.Name, SecretKey: a.SecretKey, PublicKey: a.PublicKey, WebhookSecret: a.WebhookSecret, APIBase: a.APIBase, Timeout: time.Duration(a.Timeout),
 			Environment: gateways.Environment(a.Environment), MaintenanceURL: a.MaintenanceURL, PrivateKey: a.PrivateKey, ProviderKey: a.ProviderKey,
+			Options: a.Options,
 		})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("account %q: %w", a.Name, err))

@@ -28,6 +28,8 @@ type Account struct {
 	MaintenanceURL string       `json:"maintenance_url,omitempty"`
 	PrivateKey     secret.Value `json:"private_key,omitzero"`   // PEM
 	ProviderKey    string       `json:"provider_key,omitempty"` // PEM
+
+	Options map[string]string `json:"options,omitempty"` // where the provider's documents contradict each other
 }
 
 // Issuer is one external issuer that speaks the HTTP contract, with what it guards by itself.
@@ -96,6 +98,14 @@ func accountVariables() []accountVariable {
 			accountVariable{p + "_ENVIRONMENT", false, "", "test or live, for a provider whose keys do not say it."},
 			accountVariable{p + "_TIMEOUT", false, "", "The longest one exchange may take; left out, the gateway's own."},
 		)
+		if len(r.Options) == 0 {
+			continue
+		}
+		meanings := make([]string, len(r.Options))
+		for i, o := range r.Options {
+			meanings[i] = o.Name + " (" + o.Meaning + ")"
+		}
+		out = append(out, accountVariable{p + "_OPTIONS", false, "", "name=value, separated by commas, where its documents contradict each other: " + strings.Join(meanings, ", ") + "."})
 	}
 	return out
 }
@@ -117,6 +127,12 @@ func (c *Config) readAccounts() []error {
 				errs = append(errs, fmt.Errorf("%s_TIMEOUT %w", r.EnvPrefix, err))
 			}
 		}
+		if o := read("_OPTIONS"); o != "" && len(r.Options) > 0 {
+			var err error
+			if a.Options, err = readOptions(o); err != nil {
+				errs = append(errs, fmt.Errorf("%s_OPTIONS %w", r.EnvPrefix, err))
+			}
+		}
 		switch {
 		case !anySet:
 		case a.SecretKey.IsZero():
@@ -126,6 +142,19 @@ func (c *Config) readAccounts() []error {
 		}
 	}
 	return errs
+}
+
+// readOptions reads "name=value,name=value".
+func readOptions(text string) (map[string]string, error) {
+	out := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if _, twice := out[name]; !ok || name == "" || twice {
+			return nil, errors.New("must be name=value, separated by commas, each name once")
+		}
+		out[name] = value
+	}
+	return out, nil
 }
 
 // readParties reads the file, then the two lists of the environment.
