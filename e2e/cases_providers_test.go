@@ -45,6 +45,17 @@ func (w *world) confirms(x *trial) []confirmed {
 	return out
 }
 
+// conflicts counts the answers that say the key is in use.
+func conflicts(list []confirmed) int {
+	n := 0
+	for _, c := range list {
+		if c.Status == http.StatusConflict {
+			n++
+		}
+	}
+	return n
+}
+
 func keysOf(list []confirmed) map[string]int {
 	out := map[string]int{}
 	for _, c := range list {
@@ -60,31 +71,30 @@ func reads(w *world, x *trial) int64 {
 	return w.sandbox.Stripe().Books(stripesim.Filter{}).Reads
 }
 
-// PC-36: the first request hangs at the provider and holds the key; whoever repeats it is told that it is in use.
+// PC-36: the first request hangs at the provider and holds the key until somebody who repeated it was told that it is in use.
 func TestPC36_AKeyInUseIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, with("STRIPE_TIMEOUT", "1s"), with("TOSS_TIMEOUT", "1s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "25s"))
 	trials := []*trial{
-		{name: "pc36_held_stripe", psp: &stripe, fault: faults.Fault{Action: faults.Slow, Delay: 4 * time.Second}, want: done},
-		{name: "pc36_held_toss", psp: &toss, fault: faults.Fault{Action: faults.Slow, Delay: 4 * time.Second}, want: done},
+		{name: "pc36_held_stripe", psp: &stripe, fault: faults.Fault{Action: faults.Slow, Delay: time.Minute}, want: done},
+		{name: "pc36_held_toss", psp: &toss, fault: faults.Fault{Action: faults.Slow, Delay: time.Minute}, want: done},
 		{name: "pc36_said_stripe", psp: &stripe, fault: faults.Fault{Action: faults.Status, Status: 409, Code: "idempotency_key_in_use", Times: 3}, want: done},
 		{name: "pc36_said_toss", psp: &toss, fault: faults.Fault{Action: faults.Status, Status: 409, Code: "IDEMPOTENT_REQUEST_PROCESSING", Times: 3}, want: done},
 	}
 	for _, x := range trials {
 		x.onConfirm()
 	}
+	for _, x := range trials[:2] {
+		x.until = func() bool { return conflicts(w.confirms(x)) > 0 }
+	}
 	w.all(trials)
 	for _, x := range trials {
 		sent := w.confirms(x)
 		assert.Len(t, keysOf(sent), 1, "%s: one key, and never a new one", x.name)
-		inUse := 0
 		for _, c := range sent {
 			assert.Equal(t, sent[0].Body, c.Body, x.name)
-			if c.Status == http.StatusConflict {
-				inUse++
-			}
 		}
-		assert.Positive(t, inUse, "%s: the key was in use: %v", x.name, sent)
+		assert.Positive(t, conflicts(sent), "%s: the key was in use: %v", x.name, sent)
 		w.neverFailed(x.name)
 	}
 	w.booksAgree()

@@ -79,6 +79,8 @@ type trial struct {
 	card   string // nothing = one that pays
 	fault  faults.Fault
 	want   end
+
+	until func() bool // where the fault holds a request: what has to be seen before it is let go
 }
 
 // onPrepare, onConfirm and so on aim a fault at one order.
@@ -147,6 +149,12 @@ func (w *world) all(trials []*trial) {
 	for i, x := range trials {
 		a := <-answers[i]
 		assert.Contains(w.t, []int{http.StatusCreated, http.StatusAccepted}, a.Status, "%s: %s", x.name, a.Raw)
+	}
+	for _, x := range trials {
+		if x.until != nil {
+			w.await(x.name+" to be let go", x.until)
+			w.sandbox.Faults().Release(x.name)
+		}
 	}
 	for _, x := range trials {
 		if assert.Eventually(w.t, func() bool { return w.cameTo(x.name) == x.want }, 40*time.Second, 50*time.Millisecond, x.name) {

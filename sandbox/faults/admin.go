@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Handler is the admin API: /admin/faults, /admin/faults/{id} and /admin/latency.
+// Handler is the admin API: /admin/faults, /admin/faults/{id}, /admin/faults/{id}/release and /admin/latency.
 func (in *Injector) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/faults", func(w http.ResponseWriter, _ *http.Request) {
@@ -27,6 +27,13 @@ func (in *Injector) Handler() http.Handler {
 	})
 	mux.HandleFunc("DELETE /admin/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if !in.Remove(r.PathValue("id")) {
+			refuse(w, http.StatusNotFound, "there is no fault with this id; GET /admin/faults lists them")
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("POST /admin/faults/{id}/release", func(w http.ResponseWriter, r *http.Request) {
+		if !in.Release(r.PathValue("id")) {
 			refuse(w, http.StatusNotFound, "there is no fault with this id; GET /admin/faults lists them")
 			return
 		}

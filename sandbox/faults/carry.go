@@ -73,7 +73,7 @@ func (f *Fault) Is(a Action) bool { return f != nil && f.Action == a }
 // depends on whether the caller is still there; the actions slow, store_500, refuse and accept are the party's own work.
 // It ends with a panic that the HTTP server understands (http.ErrAbortHandler) where the connection is to be cut.
 func (in *Injector) Carry(w http.ResponseWriter, r *http.Request, target Target, f *Fault, do func() Answer) {
-	if !in.Wait(in.Latency(target)) {
+	if !in.Wait(&Fault{Delay: in.Latency(target)}) {
 		Cut()
 	}
 	var own Answer
@@ -96,7 +96,7 @@ func (in *Injector) Carry(w http.ResponseWriter, r *http.Request, target Target,
 	case Status, Garbage:
 		f.answer().Write(w)
 	case Late:
-		if !in.Wait(f.Delay) {
+		if !in.Wait(f) {
 			Cut()
 		}
 		own.Write(w)

@@ -63,6 +63,8 @@ type Fault struct {
 	Code   string            `json:"code,omitempty"`
 	Body   string            `json:"body,omitempty"`
 	Header map[string]string `json:"header,omitempty"` // extra answer headers of status and garbage, such as Retry-After
+
+	released chan struct{} // closed by Release: whoever is held by this fault goes on
 }
 
 // State is a fault and what became of it.

@@ -52,6 +52,7 @@ func (in *Injector) Add(f Fault) (string, error) {
 	if in.find(f.ID) >= 0 {
 		return "", fmt.Errorf("a fault with the id %q is there already: remove it first or leave the id out", f.ID)
 	}
+	f.released = make(chan struct{})
 	in.faults = append(in.faults, &State{Fault: f})
 	in.active.Add(1)
 	return f.ID, nil
@@ -184,15 +185,35 @@ func (in *Injector) Take(target Target, method, path string, body []byte) *Fault
 	return nil
 }
 
-// Wait sleeps. It ends early, with false, only when the injector is closed.
-func (in *Injector) Wait(d time.Duration) bool {
-	if d <= 0 {
+// Release lets the requests go on that a fault's Delay holds, now and later, so that a hold can end when something has been
+// seen rather than after a guessed time. It reports whether there is such a fault.
+func (in *Injector) Release(id string) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	i := in.find(id)
+	if i < 0 {
+		return false
+	}
+	select {
+	case <-in.faults[i].released:
+	default:
+		close(in.faults[i].released)
+	}
+	return true
+}
+
+// Wait holds a request for its fault's Delay or until the fault is released. It ends early, with false, only when the
+// injector is closed.
+func (in *Injector) Wait(f *Fault) bool {
+	if f.Delay <= 0 {
 		return true
 	}
-	t := time.NewTimer(d)
+	t := time.NewTimer(f.Delay)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
+	case <-f.released:
 		return true
 	case <-in.closed:
 		return false

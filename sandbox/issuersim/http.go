@@ -182,7 +182,7 @@ func (s *Sim) issue(c *call) faults.Answer {
 	case c.fault.Is(faults.Slow):
 		op.running++
 		s.mu.Unlock()
-		going := s.cfg.Faults.Wait(c.fault.Delay)
+		going := s.cfg.Faults.Wait(c.fault)
 		s.mu.Lock()
 		if !going || epoch != s.epoch {
 			return faults.Answer{Status: http.StatusServiceUnavailable}
@@ -205,7 +205,7 @@ func (op *operation) again(c *call, b issueBody) faults.Answer {
 
 // issueLater is the second half of an accepted request.
 func (s *Sim) issueLater(c *call, b issueBody, op *operation, epoch int) {
-	if !s.cfg.Faults.Wait(c.fault.Delay) {
+	if !s.cfg.Faults.Wait(c.fault) {
 		return
 	}
 	s.mu.Lock()
@@ -278,6 +278,6 @@ func (s *Sim) revoke(c *call) faults.Answer {
 
 func (s *Sim) waitIfSlow(c *call) {
 	if c.fault.Is(faults.Slow) {
-		s.cfg.Faults.Wait(c.fault.Delay)
+		s.cfg.Faults.Wait(c.fault)
 	}
 }

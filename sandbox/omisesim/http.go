@@ -208,7 +208,7 @@ func (s *Sim) decode(r *request, hr *http.Request, body []byte) (endpoint, strin
 
 // run does the work, whether or not the caller is still there.
 func (s *Sim) run(r *request, run endpoint, object string, f *faults.Fault, entry *WriteEntry) faults.Answer {
-	if f.Is(faults.Slow) && !s.cfg.Faults.Wait(f.Delay) {
+	if f.Is(faults.Slow) && !s.cfg.Faults.Wait(f) {
 		return faults.Answer{Status: http.StatusServiceUnavailable}
 	}
 	s.mu.Lock()

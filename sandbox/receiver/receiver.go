@@ -172,7 +172,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	d := r.arrive(hr, body, fault)
 	r.cfg.Faults.Carry(w, hr, faults.Receiver, fault, func() faults.Answer {
 		if fault.Is(faults.Slow) {
-			r.cfg.Faults.Wait(fault.Delay)
+			r.cfg.Faults.Wait(fault)
 		}
 		a := r.take(d, hr, body, fault)
 		r.cfg.Logger.Debug("receiver", "event", d.ID, "status", a.Status)

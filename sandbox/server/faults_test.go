@@ -254,6 +254,29 @@ func TestCloseLetsGoOfHeldRequests(t *testing.T) {
 	require.Empty(t, b.Stripe().Charges(stripesim.Filter{}))
 }
 
+func TestAReleasedFaultLetsItsRequestsDoTheirWork(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.fault(faults.Fault{Target: faults.Stripe, PathSuffix: "/confirm", Action: faults.Slow, Delay: time.Hour})
+	intent := b.post("payment_intents", cardForm, "").str("id")
+	confirm := func() wire {
+		w, _ := b.call(http.MethodPost, "/stripe/v1/payment_intents/"+intent+"/confirm", "payment_method=pm_card_visa", map[string]string{
+			"Authorization": "Bearer " + testKey, "Content-Type": "application/x-www-form-urlencoded", "Idempotency-Key": "one-key",
+		})
+		return w
+	}
+	first := make(chan wire, 1)
+	go func() { first <- confirm() }()
+	require.NoError(t, b.Faults().AwaitFired(t.Context(), id, 1))
+	require.Equal(t, http.StatusConflict, confirm().status, "the held request holds its key")
+	require.Empty(t, b.Stripe().Charges(stripesim.Filter{}))
+	require.True(t, b.Faults().Release(id))
+	require.True(t, b.Faults().Release(id), "twice is once")
+	require.False(t, b.Faults().Release("nope"))
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Len(t, b.Stripe().Charges(stripesim.Filter{}), 1)
+}
+
 func TestAwaitFiredEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	in := faults.New()

@@ -231,7 +231,7 @@ func (s *Sim) decode(r *request, hr *http.Request, body []byte) (endpoint, strin
 
 func (s *Sim) read(r *request, run endpoint, object string, f *faults.Fault) faults.Answer {
 	if f.Is(faults.Slow) {
-		s.cfg.Faults.Wait(f.Delay)
+		s.cfg.Faults.Wait(f)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +262,7 @@ func (s *Sim) write(r *request, run endpoint, object string, f *faults.Fault, en
 	}
 	if f.Is(faults.Slow) {
 		s.mu.Unlock()
-		going := s.cfg.Faults.Wait(f.Delay)
+		going := s.cfg.Faults.Wait(f)
 		s.mu.Lock()
 		if !going || s.accounts[r.account.name] != r.account { // a reset has begun new books meanwhile
 			return faults.Answer{Status: http.StatusServiceUnavailable}

@@ -166,7 +166,7 @@ func (s *Sim) answer(r *request, f *faults.Fault, entry *WriteEntry) faults.Answ
 
 func (s *Sim) read(r *request, run endpoint, object string, f *faults.Fault) faults.Answer {
 	if f.Is(faults.Slow) {
-		s.cfg.Faults.Wait(f.Delay)
+		s.cfg.Faults.Wait(f)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *Sim) write(r *request, run endpoint, object string, f *faults.Fault, en
 	}
 	if f.Is(faults.Slow) {
 		s.mu.Unlock()
-		going := s.cfg.Faults.Wait(f.Delay)
+		going := s.cfg.Faults.Wait(f)
 		s.mu.Lock()
 		if !going || s.accounts[r.account.name] != r.account { // a reset has begun new books meanwhile
 			return faults.Answer{Status: http.StatusServiceUnavailable}

@@ -167,7 +167,7 @@ func (s *Sim) answer(r *request, f *faults.Fault, entry *WriteEntry) faults.Answ
 	era := s.era
 	if f.Is(faults.Slow) {
 		s.mu.Unlock()
-		going := s.cfg.Faults.Wait(f.Delay)
+		going := s.cfg.Faults.Wait(f)
 		s.mu.Lock()
 		if !going || s.era != era { // a reset has begun new books meanwhile
 			s.mu.Unlock()

@@ -101,7 +101,7 @@ func (s *Sim) arriveMaintenance(req processRequest, path string, body, seen []by
 }
 
 func (s *Sim) maintain(req processRequest, f *faults.Fault, entry *WriteEntry) faults.Answer {
-	if f.Is(faults.Slow) && !s.cfg.Faults.Wait(f.Delay) {
+	if f.Is(faults.Slow) && !s.cfg.Faults.Wait(f) {
 		return faults.Answer{Status: http.StatusServiceUnavailable}
 	}
 	s.mu.Lock()
