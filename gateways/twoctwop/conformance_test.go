@@ -68,7 +68,7 @@ func kindOf(r *http.Request, body []byte) gateways.Kind {
 		return gateways.Prepare
 	case strings.HasSuffix(path, "/payment"), strings.HasSuffix(path, "/doPayment"):
 		return gateways.Confirm
-	case strings.HasSuffix(path, "/cancelTransaction"):
+	case strings.HasSuffix(strings.ToLower(path), "/canceltransaction"):
 		return gateways.Cancel
 	}
 	return gatewaytest.Lookup
@@ -305,7 +305,7 @@ func TestConformance(t *testing.T) {
 	}{
 		"PlainCalls": {Options{}, func(s *twoctwopsim.Settings) { s.Wrapping = twoctwopsim.Plain }},
 		"EverythingSigned": {
-			Options{WrapAll: true, PaymentPath: "doPayment"},
+			Options{WrapAll: true, PaymentPath: "doPayment", CancelPath: "canceltransaction"},
 			func(s *twoctwopsim.Settings) {
 				s.Wrapping, s.OtherPaths, s.SignedErrors, s.PadAmounts = twoctwopsim.Wrapped, true, true, false
 				s.DuplicateAt = twoctwopsim.AtPayment

@@ -40,8 +40,10 @@ func (s *Server) adminRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /admin/books/receiver", s.receiverBooks)
 	mux.HandleFunc("GET /admin/issuers/settings", func(w http.ResponseWriter, _ *http.Request) { s.issuerSettings().Write(w) })
 	mux.HandleFunc("POST /admin/issuers/settings", s.setIssuers)
-	mux.HandleFunc("GET /admin/stripe/settings", func(w http.ResponseWriter, _ *http.Request) { s.stripeSettings().Write(w) })
-	mux.HandleFunc("POST /admin/stripe/settings", s.setStripe)
+	settingsRoutes(mux, "stripe", s.stripe)
+	settingsRoutes(mux, "omise", s.omise)
+	settingsRoutes(mux, "twoctwop", s.twoctwop)
+	settingsRoutes(mux, "toss", s.toss)
 	mux.HandleFunc("POST /admin/stripe/prune", func(w http.ResponseWriter, _ *http.Request) {
 		faults.JSON(http.StatusOK, map[string]int{"pruned": s.stripe.PruneKeys()}).Write(w)
 	})
@@ -81,37 +83,6 @@ func (s *Server) stripeBooks(w http.ResponseWriter, r *http.Request) {
 		Account: q.Get("account"), Intent: q.Get("intent"), MerchantReference: q.Get("merchant_reference"),
 		Key: q.Get("key"), PathSuffix: q.Get("path_suffix"), CapturedOnly: q.Get("captured_only") == "true",
 	})).Write(w)
-}
-
-type stripeSettings struct {
-	KeyTTL    *span `json:"key_ttl,omitempty"`
-	SearchLag *span `json:"search_lag,omitempty"`
-	Minimums  *bool `json:"minimums,omitempty"`
-}
-
-func (s *Server) stripeSettings() faults.Answer {
-	have := s.stripe.Settings()
-	ttl, lag := span(have.KeyTTL), span(have.SearchLag)
-	return faults.JSON(http.StatusOK, stripeSettings{KeyTTL: &ttl, SearchLag: &lag, Minimums: &have.Minimums})
-}
-
-func (s *Server) setStripe(w http.ResponseWriter, r *http.Request) {
-	var in stripeSettings
-	if !decode(w, r, &in) {
-		return
-	}
-	s.stripe.Configure(func(set *stripesim.Settings) {
-		if in.KeyTTL != nil {
-			set.KeyTTL = time.Duration(*in.KeyTTL)
-		}
-		if in.SearchLag != nil {
-			set.SearchLag = time.Duration(*in.SearchLag)
-		}
-		if in.Minimums != nil {
-			set.Minimums = *in.Minimums
-		}
-	})
-	s.stripeSettings().Write(w)
 }
 
 func (s *Server) issuerBooks(w http.ResponseWriter, r *http.Request) {

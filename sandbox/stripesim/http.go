@@ -196,6 +196,9 @@ func (s *Sim) answer(r *request, hr *http.Request, body []byte, f *faults.Fault,
 	out.Header["Request-Id"] = r.id
 	out.Header["Stripe-Version"] = APIVersion
 	s.mu.Lock()
+	if s.settings.OddStatuses {
+		out.Status = oddStatus(out.Status)
+	}
 	entry.Status = f.Answered(out.Status)
 	events := s.drainEvents(r.account)
 	s.mu.Unlock()
@@ -294,6 +297,15 @@ func (s *Sim) run(r *request, run endpoint, object string, f *faults.Fault) (fau
 		r.refuse = &d
 	}
 	return render(run(s, r, object))
+}
+
+// oddStatus takes the statuses that Stripe does not document per code another way.
+func oddStatus(status int) int {
+	switch status {
+	case http.StatusPaymentRequired, http.StatusNotFound, http.StatusConflict:
+		return http.StatusBadRequest
+	}
+	return status
 }
 
 // render makes the answer of an object or an error, and says whether it belongs under the idempotency key.

@@ -25,6 +25,7 @@ type Settings struct {
 	KeyTTL         time.Duration // a finished idempotency key older than this is forgotten; default 24 h
 	SearchLag      time.Duration // how far the search index is behind; default 0
 	Minimums       bool          // refuse amounts below Stripe's minimum charge; default off
+	OddStatuses    bool          // errors keep their codes and come with other HTTP statuses: which belongs to which is documented for few; default off
 	PendingRefunds bool          // a refund stays pending until FinishRefund ends it; default off
 	EventsKept     int           // older events are forgotten; default 50,000
 }

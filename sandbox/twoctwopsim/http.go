@@ -95,7 +95,9 @@ func (s *Sim) pathOf(full string) (string, bool) {
 			return "payment", true
 		case "transactionStatusInquiry":
 			return "transactionStatus", true
-		case "payment", "transactionStatus":
+		case "canceltransaction":
+			return "cancelTransaction", true
+		case "payment", "transactionStatus", "cancelTransaction":
 			return "", false
 		}
 	}
@@ -231,8 +233,12 @@ func (s *Sim) render(r *request, res result) faults.Answer {
 	}
 	m, known := s.merchant(r.merchant)
 	signed := r.wrapped && known && (!res.isError || s.settings.SignedErrors)
+	status := http.StatusOK
+	if res.isError {
+		status = s.settings.ErrorStatus
+	}
 	if !signed {
-		return faults.JSON(http.StatusOK, claims)
+		return faults.JSON(status, claims)
 	}
 	key := m.Secret
 	if s.settings.WrongSignature {
@@ -242,7 +248,7 @@ func (s *Sim) render(r *request, res result) faults.Answer {
 	if err != nil {
 		return faults.Answer{Status: http.StatusInternalServerError}
 	}
-	return faults.JSON(http.StatusOK, map[string]string{"payload": jwt})
+	return faults.JSON(status, map[string]string{"payload": jwt})
 }
 
 // flush tells of the notices that nobody was told of yet, outside of the lock and in order.

@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,8 @@ type Settings struct {
 	DuplicateAt       string        // AtToken or AtPayment; default AtToken
 	IdempotencyReplay bool          // the same idempotencyID gets the first token again instead of 9015; default off
 	Wrapping          string        // Plain, Wrapped or Either; default Either
-	OtherPaths        bool          // doPayment and transactionStatusInquiry instead of payment and transactionStatus
+	OtherPaths        bool          // doPayment, transactionStatusInquiry and canceltransaction instead of payment, transactionStatus and cancelTransaction
+	ErrorStatus       int           // HTTP status of an answer that refuses the call; default 200
 	WrongSignature    bool          // answers are signed with another secret
 	ForgedNotices     bool          // notices are signed with another secret
 	PadAmounts        bool          // 000000002500.90000; default on
@@ -56,7 +58,7 @@ type Settings struct {
 
 func defaults() Settings {
 	return Settings{
-		DuplicateAt: AtToken, Wrapping: Either, PadAmounts: true,
+		DuplicateAt: AtToken, Wrapping: Either, PadAmounts: true, ErrorStatus: http.StatusOK,
 		TokenLife: 30 * time.Minute, PaymentExpiry: 20 * time.Minute, LateFor: 2 * time.Second,
 	}
 }
