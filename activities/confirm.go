@@ -342,7 +342,6 @@ func (t *try) keep(ctx context.Context, o gateways.Observation, op sqlcgen.Opera
 		Account:           order.Account{Gateway: o.Account.Gateway, Name: o.Account.Name, Environment: string(o.Account.Environment)},
 		ProviderPaymentID: o.ProviderPaymentID, MerchantReference: o.MerchantReference, Currency: o.Currency,
 		AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Code: o.DeclineCode,
-		ReadVersion: t.att.Version,
 	}
 	s := t.seen(p, op, source)
 	s.ProviderStatus, s.RequestID = o.Status, o.RequestID
@@ -400,12 +399,13 @@ func (t *try) keepFault(ctx context.Context, f *fault.Error, op sqlcgen.Operatio
 	if outcome == order.Refused && f.Provider.Code != "" && f.Code == fault.PaymentInvalid {
 		code = f.Provider.Code
 	}
-	s := t.seen(order.PaymentSeen{Outcome: outcome, Final: final, Code: code, ReadVersion: t.att.Version}, op, "send")
+	s := t.seen(order.PaymentSeen{Outcome: outcome, Final: final, Code: code}, op, "send")
 	s.RequestID = f.Provider.RequestID
 	return t.store(ctx, s, "")
 }
 
 func (t *try) seen(p order.PaymentSeen, op sqlcgen.Operation, source string) store.Seen {
+	p.ReadVersion, p.ReadAsks = t.att.Version, t.att.LooksAsked
 	return store.Seen{
 		Attempt: order.AttemptID(t.att.AttemptID), Order: order.ID(t.att.OrderID), Operation: order.OperationID(op.OperationID),
 		Source: source, Payment: p,

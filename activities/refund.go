@@ -293,7 +293,7 @@ func (t *refundTry) keepFault(ctx context.Context, f *fault.Error, outcome order
 }
 
 func (t *refundTry) answer(seen order.RefundSeen, op order.OperationID, source string) store.RefundAnswer {
-	seen.ReadVersion = t.w.Refund.Version
+	seen.ReadVersion, seen.ReadAsks = t.w.Refund.Version, t.w.Refund.LooksAsked
 	return store.RefundAnswer{
 		Refund: order.RefundID(t.w.Refund.RefundID), Order: order.ID(t.w.Refund.OrderID), Operation: op, Source: source, Seen: seen,
 	}

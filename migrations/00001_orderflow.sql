@@ -128,6 +128,7 @@ CREATE TABLE payment_attempts (
     reflected_seq       integer NOT NULL DEFAULT 0,
     checks              integer NOT NULL DEFAULT 0,
     next_check_at       timestamptz,
+    looks_asked         bigint NOT NULL DEFAULT 0, -- how often somebody wanted a settled attempt looked at; a look answers those it had read
     created_at          timestamptz NOT NULL DEFAULT now(),
     closed_at           timestamptz,
     CONSTRAINT attempts_status_known CHECK (status IN ('created', 'sent', 'unknown', 'pending', 'succeeded', 'declined', 'closed')),
@@ -265,6 +266,7 @@ CREATE TABLE refunds (
     reflected_seq      integer NOT NULL DEFAULT 0,
     checks             integer NOT NULL DEFAULT 0,
     next_check_at      timestamptz,
+    looks_asked        bigint NOT NULL DEFAULT 0, -- as at payment_attempts
     created_at         timestamptz NOT NULL DEFAULT now(),
     closed_at          timestamptz, -- when it last came to succeeded or failed; either may still turn into the other
     CONSTRAINT refunds_status_known CHECK (status IN ('requested', 'sent', 'unknown', 'pending', 'succeeded', 'failed')),
@@ -367,6 +369,7 @@ CREATE TABLE observations (
     code                text NOT NULL DEFAULT '',
     request_id          text NOT NULL DEFAULT '',
     read_version        bigint NOT NULL DEFAULT 0,
+    read_asks           bigint NOT NULL DEFAULT 0, -- the subject's looks_asked, read with its version before the call
     next_action         jsonb,
     provider_time       timestamptz,
     observed_at         timestamptz NOT NULL DEFAULT now(),

@@ -69,6 +69,7 @@ type PaymentSeen struct {
 	RefundedMinor     int64
 	Code              string // decline or fault code
 	ReadVersion       int64  // the attempt's version read before the call (rule 5)
+	ReadAsks          int64  // how often a look at it had been asked for, read with the version: the store's, not the rule's
 }
 
 // IssuanceSeen is one thing an issuer said about a unit.
@@ -142,6 +143,7 @@ type RefundSeen struct {
 	RefundedMinor     int64 // of the payment in all, by the same answer; -1 = it does not say
 	Code              string
 	ReadVersion       int64 // the refund's version read before the call (rule 5)
+	ReadAsks          int64 // as in PaymentSeen
 }
 
 // TriggerKind names what happened.

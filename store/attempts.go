@@ -303,7 +303,7 @@ func observationParams(o Seen, seq int32) sqlcgen.ObservationKeepParams {
 		ProviderStatus: o.ProviderStatus, Gateway: p.Account.Gateway, Account: p.Account.Name, Environment: p.Account.Environment,
 		ProviderPaymentID: p.ProviderPaymentID, MerchantReference: p.MerchantReference, Currency: string(p.Currency),
 		AmountMinor: p.AmountMinor, AuthorizedMinor: o.Authorized, CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor, Code: p.Code, RequestID: o.RequestID,
-		ReadVersion: p.ReadVersion, NextAction: o.NextAction, ProviderTime: o.ProviderTime,
+		ReadVersion: p.ReadVersion, ReadAsks: p.ReadAsks, NextAction: o.NextAction, ProviderTime: o.ProviderTime,
 	}
 	if o.Operation != "" {
 		out.OperationID = ptr(string(o.Operation))

@@ -169,11 +169,11 @@ func (s *Store) reflectRefund(ctx context.Context, w *work, sc *scene, o sqlcgen
 	switch {
 	case c.Verdict == order.Stale, c.Verdict == order.Mismatch:
 		out.NeedsLook = true
-		out.lookWanted, out.lookMade = c.Verdict == order.Stale, c.Verdict == order.Mismatch
+		out.lookWanted, out.lookMade = c.Verdict == order.Stale, c.Verdict == order.Mismatch && o.ReadAsks == sc.refund.LooksAsked
 	case p.ReadVersion == version: // a fresh answer decides; an old one that happens to agree settles nothing
 		out.NeedsLook = false
 		if p.Outcome != order.Unknown && p.Outcome != order.NotFound {
-			out.lookWanted, out.lookMade = false, true
+			out.lookWanted, out.lookMade = false, o.ReadAsks == sc.refund.LooksAsked // not a look that began before it was asked for
 		}
 	}
 	out.ReviewOpen = out.ReviewOpen || len(c.Open) > 0

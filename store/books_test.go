@@ -67,6 +67,38 @@ func TestRule05_AnOlderLookMovesNoBooks(t *testing.T) {
 	require.Zero(t, elsewhere)
 }
 
+// A look that began before another one was asked for may have read what was true before the news: it does not answer the
+// asking, though it is as fresh as any and says the same.
+func TestALookAnswersOnlyWhatWasAskedBeforeIt(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	a := e.pay(e.place("o", grantLine(10)))
+	under := answer(e.attempt(a), order.Succeeded) // read, and on its way to us
+	require.NoError(t, e.s.AttemptAskOnce(e.ctx(), idOf(a)))
+	e.keep(under)
+	require.Equal(t, order.Unchanged, e.reflect(a).Verdict)
+	require.True(t, e.lookWanted("o"), "the webhook's news came after it read")
+
+	again := answer(e.attempt(a), order.Succeeded)
+	require.NoError(t, e.s.AttemptAskOnce(e.ctx(), idOf(a)), "asked for while it is asked for")
+	e.keep(again)
+	e.reflect(a)
+	require.True(t, e.lookWanted("o"))
+	require.Equal(t, order.Unchanged, e.looked(a, 0).Verdict)
+	require.False(t, e.lookWanted("o"))
+
+	r := e.refund(e.giveBack(a, 400))
+	early := refundSays(r, order.Succeeded)
+	e.looked(a, 400)
+	require.Equal(t, order.Applied, e.looked(a, 0).Verdict, "the payment's books have it no more")
+	wanted := func() int64 { return e.count("SELECT count(*) FROM refunds WHERE next_check_at IS NOT NULL") }
+	require.EqualValues(t, 1, wanted())
+	e.tell(early)
+	require.EqualValues(t, 1, wanted(), "read before the books said so")
+	e.tell(refundSays(e.refund(r), order.Succeeded))
+	require.Zero(t, wanted())
+}
+
 // A look that shows a refund of ours before its own answer is explained by it.
 func TestALookMayBeAheadOfTheRefundsAnswer(t *testing.T) {
 	t.Parallel()

@@ -139,7 +139,7 @@ func (e *env) open(d order.Draft, key string) sqlcgen.PaymentAttempt {
 func answer(a sqlcgen.PaymentAttempt, o order.Outcome) Seen {
 	s := Seen{Attempt: idOf(a), Order: order.ID(a.OrderID), Source: "lookup", Payment: order.PaymentSeen{
 		Outcome: o, Account: order.Account{Gateway: a.Gateway, Name: a.Account, Environment: a.Environment}, ProviderPaymentID: "pi_" + a.AttemptID,
-		MerchantReference: a.MerchantReference, Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version,
+		MerchantReference: a.MerchantReference, Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version, ReadAsks: a.LooksAsked,
 	}}
 	if o == order.Succeeded {
 		s.Payment.CapturedMinor = a.AmountMinor

@@ -279,7 +279,7 @@ func (s *Store) RefundKeep(ctx context.Context, a RefundAnswer) error {
 			OrderID: seen.OrderID, RefundID: ptr(string(a.Refund)), Seq: seen.ObservedSeq, Source: a.Source, Outcome: string(p.Outcome), Final: p.Final,
 			ProviderStatus: a.ProviderStatus, Gateway: p.Account.Gateway, Account: p.Account.Name, Environment: p.Account.Environment,
 			ProviderPaymentID: p.ProviderPaymentID, MerchantReference: p.Reference, ProviderRefundID: p.ProviderRefundID, Currency: string(p.Currency),
-			AmountMinor: p.AmountMinor, RefundedMinor: p.RefundedMinor, Code: p.Code, RequestID: a.RequestID, ReadVersion: p.ReadVersion,
+			AmountMinor: p.AmountMinor, RefundedMinor: p.RefundedMinor, Code: p.Code, RequestID: a.RequestID, ReadVersion: p.ReadVersion, ReadAsks: p.ReadAsks,
 			ProviderTime: a.ProviderTime,
 		}
 		if a.Operation != "" {

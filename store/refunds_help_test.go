@@ -60,7 +60,7 @@ func refundSays(r sqlcgen.Refund, o order.Outcome) RefundAnswer {
 	return RefundAnswer{Refund: refundID(r), Order: order.ID(r.OrderID), Source: "lookup", Seen: order.RefundSeen{
 		Outcome: o, Account: order.Account{Gateway: r.Gateway, Name: r.Account, Environment: r.Environment}, ProviderPaymentID: "pi_" + r.AttemptID,
 		ProviderRefundID: "re_" + r.RefundID, Reference: r.Reference, Currency: money.Currency(r.Currency), AmountMinor: r.AmountMinor, RefundedMinor: -1,
-		Code: "code", ReadVersion: r.Version,
+		Code: "code", ReadVersion: r.Version, ReadAsks: r.LooksAsked,
 	}}
 }
 

@@ -250,7 +250,7 @@ func (b *bundle) confirm(ctx context.Context, id order.AttemptID) error {
 			if f.Class == fault.Declined {
 				outcome = order.Declined
 			}
-			seen.Payment = order.PaymentSeen{Outcome: outcome, Account: acc, Code: string(f.Code), ReadVersion: at.Version}
+			seen.Payment = order.PaymentSeen{Outcome: outcome, Account: acc, Code: string(f.Code), ReadVersion: at.Version, ReadAsks: at.LooksAsked}
 		} else {
 			pid = o.ProviderPaymentID
 			outcome := order.Outcome(o.Outcome)
@@ -259,7 +259,7 @@ func (b *bundle) confirm(ctx context.Context, id order.AttemptID) error {
 			}
 			seen.Payment = order.PaymentSeen{
 				Outcome: outcome, Final: o.Final, Account: acc, ProviderPaymentID: o.ProviderPaymentID, MerchantReference: o.MerchantReference,
-				Currency: o.Currency, AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, Code: o.DeclineCode, ReadVersion: at.Version,
+				Currency: o.Currency, AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, Code: o.DeclineCode, ReadVersion: at.Version, ReadAsks: at.LooksAsked,
 			}
 			seen.LearnedID, seen.ProviderStatus = o.ProviderPaymentID, o.Status
 			if o.NextAction != nil {

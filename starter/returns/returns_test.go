@@ -99,7 +99,7 @@ func (b *bundle) attempt(returnURL string) (a sqlcgen.PaymentAttempt, token stri
 func (b *bundle) becomes(a sqlcgen.PaymentAttempt, o order.Outcome) error {
 	p := order.PaymentSeen{
 		Outcome: o, Account: order.Account{Gateway: a.Gateway, Name: a.Account, Environment: a.Environment}, ProviderPaymentID: "p_" + a.AttemptID,
-		MerchantReference: a.MerchantReference, Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version,
+		MerchantReference: a.MerchantReference, Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version, ReadAsks: a.LooksAsked,
 	}
 	if o == order.Succeeded {
 		p.CapturedMinor = a.AmountMinor

@@ -241,7 +241,7 @@ func (b *bundle) becomes(a sqlcgen.PaymentAttempt, o order.Outcome) sqlcgen.Paym
 	b.t.Helper()
 	p := order.PaymentSeen{
 		Outcome: o, Account: account, ProviderPaymentID: "p_" + a.AttemptID, MerchantReference: a.MerchantReference,
-		Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version,
+		Currency: money.Currency(a.Currency), AmountMinor: a.AmountMinor, ReadVersion: a.Version, ReadAsks: a.LooksAsked,
 	}
 	if o == order.Succeeded {
 		p.CapturedMinor = a.AmountMinor

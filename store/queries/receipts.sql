@@ -96,8 +96,9 @@ SELECT count(*) FROM (SELECT 1 FROM looks_wanted LIMIT 10000) l;
 
 -- name: AttemptAskOnce :exec
 -- Of a settled attempt nobody asks any more; the row says that it has to be asked once. The run is told at once; the time is when
--- the sweep tells it again, if the look has not been made by then.
-UPDATE payment_attempts SET next_check_at = now() + interval '1 minute' WHERE attempt_id = $1 AND status IN ('succeeded', 'closed') AND next_check_at IS NULL;
+-- the sweep tells it again, if the look has not been made by then. A look under way may have read before the news: it is counted.
+UPDATE payment_attempts SET next_check_at = coalesce(next_check_at, now() + interval '1 minute'), looks_asked = looks_asked + 1
+WHERE attempt_id = $1 AND status IN ('succeeded', 'closed');
 
 -- name: AttemptByProvider :one
 SELECT i.* FROM payment_attempts i

@@ -110,12 +110,13 @@ UPDATE refunds SET reflected_seq = sqlc.arg(seq) WHERE refund_id = sqlc.arg(refu
 
 -- name: RefundLookWanted :exec
 -- As AttemptLookWanted: nobody asks about a settled refund any more, so the row says that it has to be asked once.
-UPDATE refunds SET next_check_at = CASE WHEN sqlc.arg(wanted)::boolean THEN coalesce(next_check_at, now()) END
+UPDATE refunds SET next_check_at = CASE WHEN sqlc.arg(wanted)::boolean THEN coalesce(next_check_at, now()) END,
+       looks_asked = looks_asked + CASE WHEN sqlc.arg(wanted)::boolean THEN 1 ELSE 0 END
 WHERE refund_id = sqlc.arg(refund_id) AND status IN ('succeeded', 'failed') AND (sqlc.arg(wanted)::boolean OR sqlc.arg(made)::boolean);
 
 -- name: RefundsAskOnce :exec
 -- The payment's books say that less went back than by our refunds: each of them is asked once more.
-UPDATE refunds SET next_check_at = now() WHERE attempt_id = $1 AND status = 'succeeded' AND next_check_at IS NULL;
+UPDATE refunds SET next_check_at = coalesce(next_check_at, now()), looks_asked = looks_asked + 1 WHERE attempt_id = $1 AND status = 'succeeded';
 
 -- name: RefundCheckLater :exec
 UPDATE refunds SET checks = checks + 1, next_check_at = sqlc.narg(next_check_at)::timestamptz WHERE refund_id = sqlc.arg(refund_id);

@@ -22,7 +22,7 @@ func (q *Queries) AttemptBind(ctx context.Context, providerPaymentID string, att
 }
 
 const attemptByCallerKey = `-- name: AttemptByCallerKey :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
 `
 
 func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, callerKey string) (PaymentAttempt, error) {
@@ -54,6 +54,7 @@ func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, calle
 		&i.ReflectedSeq,
 		&i.Checks,
 		&i.NextCheckAt,
+		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
 	)
@@ -70,7 +71,7 @@ func (q *Queries) AttemptCheckLater(ctx context.Context, nextCheckAt *time.Time,
 }
 
 const attemptGet = `-- name: AttemptGet :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE attempt_id = $1
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE attempt_id = $1
 `
 
 func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAttempt, error) {
@@ -102,6 +103,7 @@ func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAtte
 		&i.ReflectedSeq,
 		&i.Checks,
 		&i.NextCheckAt,
+		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
 	)
@@ -152,7 +154,7 @@ func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) er
 }
 
 const attemptLock = `-- name: AttemptLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at
 FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id
 WHERE a.attempt_id = $1
 FOR UPDATE OF o, a
@@ -217,6 +219,7 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 		&i.PaymentAttempt.ReflectedSeq,
 		&i.PaymentAttempt.Checks,
 		&i.PaymentAttempt.NextCheckAt,
+		&i.PaymentAttempt.LooksAsked,
 		&i.PaymentAttempt.CreatedAt,
 		&i.PaymentAttempt.ClosedAt,
 	)
@@ -224,7 +227,8 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 }
 
 const attemptLookWanted = `-- name: AttemptLookWanted :exec
-UPDATE payment_attempts SET next_check_at = CASE WHEN $1::boolean THEN coalesce(next_check_at, now()) END
+UPDATE payment_attempts SET next_check_at = CASE WHEN $1::boolean THEN coalesce(next_check_at, now()) END,
+       looks_asked = looks_asked + CASE WHEN $1::boolean THEN 1 ELSE 0 END
 WHERE attempt_id = $2 AND status IN ('succeeded', 'closed') AND ($1::boolean OR $3::boolean)
 `
 
@@ -235,7 +239,7 @@ type AttemptLookWantedParams struct {
 }
 
 // Of a settled attempt nobody asks any more, so a stale answer about one leaves a note that it has to be asked once: the row, and
-// not a run's memory, says so.
+// not a run's memory, says so. The note goes with a look that began after it was written.
 func (q *Queries) AttemptLookWanted(ctx context.Context, arg AttemptLookWantedParams) error {
 	_, err := q.db.Exec(ctx, attemptLookWanted, arg.Wanted, arg.AttemptID, arg.Made)
 	return err
@@ -331,7 +335,7 @@ func (q *Queries) AttemptReflected(ctx context.Context, seq int32, attemptID str
 }
 
 const attemptUnclosed = `-- name: AttemptUnclosed :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
 `
 
 func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentAttempt, error) {
@@ -363,6 +367,7 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 		&i.ReflectedSeq,
 		&i.Checks,
 		&i.NextCheckAt,
+		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
 	)
@@ -370,7 +375,7 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 }
 
 const attemptWork = `-- name: AttemptWork :many
-SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
+SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
 WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation
 `
 
@@ -415,6 +420,7 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 			&i.PaymentAttempt.ReflectedSeq,
 			&i.PaymentAttempt.Checks,
 			&i.PaymentAttempt.NextCheckAt,
+			&i.PaymentAttempt.LooksAsked,
 			&i.PaymentAttempt.CreatedAt,
 			&i.PaymentAttempt.ClosedAt,
 			&i.Operation.OperationID,
@@ -446,7 +452,7 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 }
 
 const attemptsByOrder = `-- name: AttemptsByOrder :many
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
 `
 
 func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]PaymentAttempt, error) {
@@ -484,6 +490,7 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 			&i.ReflectedSeq,
 			&i.Checks,
 			&i.NextCheckAt,
+			&i.LooksAsked,
 			&i.CreatedAt,
 			&i.ClosedAt,
 		); err != nil {
@@ -498,9 +505,9 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 }
 
 const attemptsMet = `-- name: AttemptsMet :many
-SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.due_at, k.sealed_private, k.return_token_hash, k.return_url, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.created_at, k.closed_at FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
+SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.due_at, k.sealed_private, k.return_token_hash, k.return_url, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.looks_asked, k.created_at, k.closed_at FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
 UNION ALL
-SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.due_at, o.sealed_private, o.return_token_hash, o.return_url, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.created_at, o.closed_at FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
+SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.due_at, o.sealed_private, o.return_token_hash, o.return_url, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.looks_asked, o.created_at, o.closed_at FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
 `
 
 type AttemptsMetParams struct {
@@ -546,6 +553,7 @@ func (q *Queries) AttemptsMet(ctx context.Context, arg AttemptsMetParams) ([]Pay
 			&i.ReflectedSeq,
 			&i.Checks,
 			&i.NextCheckAt,
+			&i.LooksAsked,
 			&i.CreatedAt,
 			&i.ClosedAt,
 		); err != nil {
@@ -618,12 +626,12 @@ func (q *Queries) BucketTake(ctx context.Context, arg BucketTakeParams) (int64, 
 const observationKeep = `-- name: ObservationKeep :exec
 INSERT INTO observations (order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
                           environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor,
-                          refunded_minor, code, request_id, read_version, next_action, provider_time)
+                          refunded_minor, code, request_id, read_version, read_asks, next_action, provider_time)
 VALUES ($1, $2, $3, $4, $5, $6, $7,
         $8, $9, $10, $11, $12, $13,
         $14, $15, $16, $17, $18,
-        $19, $20, $21, $22, $23, $24,
-        $25, $26)
+        $19, $20, $21, $22, $23, $24, $25,
+        $26, $27)
 `
 
 type ObservationKeepParams struct {
@@ -651,6 +659,7 @@ type ObservationKeepParams struct {
 	Code              string
 	RequestID         string
 	ReadVersion       int64
+	ReadAsks          int64
 	NextAction        []byte
 	ProviderTime      *time.Time
 }
@@ -681,6 +690,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 		arg.Code,
 		arg.RequestID,
 		arg.ReadVersion,
+		arg.ReadAsks,
 		arg.NextAction,
 		arg.ProviderTime,
 	)
@@ -688,7 +698,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 }
 
 const observationsByOrder = `-- name: ObservationsByOrder :many
-SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
+SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, read_asks, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
 `
 
 func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Observation, error) {
@@ -726,6 +736,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 			&i.Code,
 			&i.RequestID,
 			&i.ReadVersion,
+			&i.ReadAsks,
 			&i.NextAction,
 			&i.ProviderTime,
 			&i.ObservedAt,
@@ -741,7 +752,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 }
 
 const observationsUnreflected = `-- name: ObservationsUnreflected :many
-SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.next_action, o.provider_time, o.observed_at FROM observations o
+SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
 WHERE o.attempt_id = $1::text AND o.seq > (SELECT a.reflected_seq FROM payment_attempts a WHERE a.attempt_id = $1::text)
 ORDER BY o.seq
 `
@@ -781,6 +792,7 @@ func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID string)
 			&i.Code,
 			&i.RequestID,
 			&i.ReadVersion,
+			&i.ReadAsks,
 			&i.NextAction,
 			&i.ProviderTime,
 			&i.ObservedAt,

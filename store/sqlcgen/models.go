@@ -132,6 +132,7 @@ type Observation struct {
 	Code              string
 	RequestID         string
 	ReadVersion       int64
+	ReadAsks          int64
 	NextAction        []byte
 	ProviderTime      *time.Time
 	ObservedAt        time.Time
@@ -277,6 +278,7 @@ type PaymentAttempt struct {
 	ReflectedSeq      int32
 	Checks            int32
 	NextCheckAt       *time.Time
+	LooksAsked        int64
 	CreatedAt         time.Time
 	ClosedAt          *time.Time
 }
@@ -326,6 +328,7 @@ type Refund struct {
 	ReflectedSeq     int32
 	Checks           int32
 	NextCheckAt      *time.Time
+	LooksAsked       int64
 	CreatedAt        time.Time
 	ClosedAt         *time.Time
 }

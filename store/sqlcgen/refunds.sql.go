@@ -48,7 +48,7 @@ func (q *Queries) RefundBind(ctx context.Context, providerRefundID string, refun
 }
 
 const refundByCallerKey = `-- name: RefundByCallerKey :one
-SELECT refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM refunds WHERE client_id = $1 AND caller_key = $2
+SELECT refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM refunds WHERE client_id = $1 AND caller_key = $2
 `
 
 func (q *Queries) RefundByCallerKey(ctx context.Context, clientID string, callerKey string) (Refund, error) {
@@ -79,6 +79,7 @@ func (q *Queries) RefundByCallerKey(ctx context.Context, clientID string, caller
 		&i.ReflectedSeq,
 		&i.Checks,
 		&i.NextCheckAt,
+		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
 	)
@@ -118,7 +119,7 @@ func (q *Queries) RefundClaimAgain(ctx context.Context, arg RefundClaimAgainPara
 }
 
 const refundGet = `-- name: RefundGet :one
-SELECT refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM refunds WHERE refund_id = $1
+SELECT refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM refunds WHERE refund_id = $1
 `
 
 func (q *Queries) RefundGet(ctx context.Context, refundID string) (Refund, error) {
@@ -149,6 +150,7 @@ func (q *Queries) RefundGet(ctx context.Context, refundID string) (Refund, error
 		&i.ReflectedSeq,
 		&i.Checks,
 		&i.NextCheckAt,
+		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
 	)
@@ -185,7 +187,7 @@ const refundInsert = `-- name: RefundInsert :one
 INSERT INTO refunds (refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference,
                      number, left_minor, amount_minor, currency, reason)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-RETURNING refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at
+RETURNING refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at
 `
 
 type RefundInsertParams struct {
@@ -252,6 +254,7 @@ func (q *Queries) RefundInsert(ctx context.Context, arg RefundInsertParams) (Ref
 		&i.ReflectedSeq,
 		&i.Checks,
 		&i.NextCheckAt,
+		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
 	)
@@ -259,7 +262,7 @@ func (q *Queries) RefundInsert(ctx context.Context, arg RefundInsertParams) (Ref
 }
 
 const refundLock = `-- name: RefundLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at, r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.created_at, r.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at, r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at
 FROM refunds r JOIN orders o ON o.order_id = r.order_id JOIN payment_attempts a ON a.attempt_id = r.attempt_id
 JOIN payments p ON p.payment_id = r.payment_id
 WHERE r.refund_id = $1
@@ -327,6 +330,7 @@ func (q *Queries) RefundLock(ctx context.Context, refundID string) (RefundLockRo
 		&i.PaymentAttempt.ReflectedSeq,
 		&i.PaymentAttempt.Checks,
 		&i.PaymentAttempt.NextCheckAt,
+		&i.PaymentAttempt.LooksAsked,
 		&i.PaymentAttempt.CreatedAt,
 		&i.PaymentAttempt.ClosedAt,
 		&i.Payment.PaymentID,
@@ -368,6 +372,7 @@ func (q *Queries) RefundLock(ctx context.Context, refundID string) (RefundLockRo
 		&i.Refund.ReflectedSeq,
 		&i.Refund.Checks,
 		&i.Refund.NextCheckAt,
+		&i.Refund.LooksAsked,
 		&i.Refund.CreatedAt,
 		&i.Refund.ClosedAt,
 	)
@@ -406,7 +411,8 @@ func (q *Queries) RefundLockSums(ctx context.Context, refundID string) (RefundLo
 }
 
 const refundLookWanted = `-- name: RefundLookWanted :exec
-UPDATE refunds SET next_check_at = CASE WHEN $1::boolean THEN coalesce(next_check_at, now()) END
+UPDATE refunds SET next_check_at = CASE WHEN $1::boolean THEN coalesce(next_check_at, now()) END,
+       looks_asked = looks_asked + CASE WHEN $1::boolean THEN 1 ELSE 0 END
 WHERE refund_id = $2 AND status IN ('succeeded', 'failed') AND ($1::boolean OR $3::boolean)
 `
 
@@ -588,7 +594,7 @@ func (q *Queries) RefundSums(ctx context.Context, attemptID string) (RefundSumsR
 }
 
 const refundUnreflected = `-- name: RefundUnreflected :many
-SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.next_action, o.provider_time, o.observed_at FROM observations o
+SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
 WHERE o.refund_id = $1::text AND o.seq > (SELECT r.reflected_seq FROM refunds r WHERE r.refund_id = $1::text)
 ORDER BY o.seq
 `
@@ -628,6 +634,7 @@ func (q *Queries) RefundUnreflected(ctx context.Context, refundID string) ([]Obs
 			&i.Code,
 			&i.RequestID,
 			&i.ReadVersion,
+			&i.ReadAsks,
 			&i.NextAction,
 			&i.ProviderTime,
 			&i.ObservedAt,
@@ -643,7 +650,7 @@ func (q *Queries) RefundUnreflected(ctx context.Context, refundID string) ([]Obs
 }
 
 const refundWork = `-- name: RefundWork :one
-SELECT r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.created_at, r.closed_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at
+SELECT r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at
 FROM refunds r JOIN payment_attempts a ON a.attempt_id = r.attempt_id JOIN operations o ON o.operation_id = r.operation_id
 JOIN payments p ON p.payment_id = r.payment_id
 WHERE r.refund_id = $1
@@ -684,6 +691,7 @@ func (q *Queries) RefundWork(ctx context.Context, refundID string) (RefundWorkRo
 		&i.Refund.ReflectedSeq,
 		&i.Refund.Checks,
 		&i.Refund.NextCheckAt,
+		&i.Refund.LooksAsked,
 		&i.Refund.CreatedAt,
 		&i.Refund.ClosedAt,
 		&i.PaymentAttempt.AttemptID,
@@ -711,6 +719,7 @@ func (q *Queries) RefundWork(ctx context.Context, refundID string) (RefundWorkRo
 		&i.PaymentAttempt.ReflectedSeq,
 		&i.PaymentAttempt.Checks,
 		&i.PaymentAttempt.NextCheckAt,
+		&i.PaymentAttempt.LooksAsked,
 		&i.PaymentAttempt.CreatedAt,
 		&i.PaymentAttempt.ClosedAt,
 		&i.Operation.OperationID,
@@ -809,7 +818,7 @@ func (q *Queries) RefundablesByOrder(ctx context.Context, orderID string) ([]Ref
 }
 
 const refundsAskOnce = `-- name: RefundsAskOnce :exec
-UPDATE refunds SET next_check_at = now() WHERE attempt_id = $1 AND status = 'succeeded' AND next_check_at IS NULL
+UPDATE refunds SET next_check_at = coalesce(next_check_at, now()), looks_asked = looks_asked + 1 WHERE attempt_id = $1 AND status = 'succeeded'
 `
 
 // The payment's books say that less went back than by our refunds: each of them is asked once more.
@@ -819,7 +828,7 @@ func (q *Queries) RefundsAskOnce(ctx context.Context, attemptID string) error {
 }
 
 const refundsByOrder = `-- name: RefundsByOrder :many
-SELECT refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, created_at, closed_at FROM refunds WHERE order_id = $1 ORDER BY created_at, refund_id
+SELECT refund_id, order_id, attempt_id, payment_id, operation_id, client_id, caller_key, gateway, account, environment, reference, provider_refund_id, number, left_minor, amount_minor, currency, reason, status, version, code, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM refunds WHERE order_id = $1 ORDER BY created_at, refund_id
 `
 
 func (q *Queries) RefundsByOrder(ctx context.Context, orderID string) ([]Refund, error) {
@@ -856,6 +865,7 @@ func (q *Queries) RefundsByOrder(ctx context.Context, orderID string) ([]Refund,
 			&i.ReflectedSeq,
 			&i.Checks,
 			&i.NextCheckAt,
+			&i.LooksAsked,
 			&i.CreatedAt,
 			&i.ClosedAt,
 		); err != nil {
