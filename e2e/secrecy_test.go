@@ -217,6 +217,9 @@ func (s *spill) search(secrets, customer map[string]string) {
 		require.NoError(w.t, err)
 		places["log "+filepath.Base(file)] = string(b)
 	}
+	export, _, code := w.starterCommand(nil, "export")
+	require.Zero(w.t, code)
+	places["the audit export"] = export
 	places["metrics of starter"] = fetch(w.t, "http://"+w.env["ORDERFLOW_OPS_LISTEN"]+"/metrics")
 	for _, d := range w.sandbox.Receiver().Deliveries(receiverAll) {
 		places["event "+d.ID] += d.Body

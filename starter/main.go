@@ -27,6 +27,7 @@ type commands struct {
 	Explain   explainCommand   `cmd:"" help:"Explain one order: its states, what happened, what waits for a person and what that person may do."`
 	Decide    decideCommand    `cmd:"" help:"Decide a review."`
 	Reconcile reconcileCommand `cmd:"" help:"Compare providers' books with ours: now, or by a settlement file."`
+	Export    exportCommand    `cmd:"" help:"Write everything about orders, money and goods as JSON lines to the standard output, for an audit: see docs/export.md."`
 	Codes     codesCommand     `cmd:"" help:"Show what every fault code leads to."`
 }
 

@@ -229,6 +229,20 @@ func TestDecideOnTheCommandLine(t *testing.T) {
 		_, body := b.get(b.api+"/v1/orders/O-2", "Authorization", "Bearer "+apiKey)
 		return strings.Contains(body, `"order":"completed"`) && strings.Contains(body, `"reference":"voucher-4711"`)
 	}, 30*time.Second, 100*time.Millisecond)
+	b.exported()
+}
+
+// exported is what an auditor gets of the order above.
+func (b *bundle) exported() {
+	var out, said bytes.Buffer
+	require.NoError(b.t, exportCommand{}.Run(b.t.Context(), &streams{out: &out, err: &said, environ: b.environ}))
+	require.Contains(b.t, said.String(), "rows exported")
+	rows := exportedLines(b.t, out.String())
+	require.Len(b.t, rows["order"], 1)
+	require.Equal(b.t, "completed", rows["order"][0]["status"])
+	require.Equal(b.t, "yuki", rows["decision"][0]["actor"])
+	require.NotEmpty(b.t, rows["refusal"])
+	require.NotContains(b.t, out.String(), "voucher-4711", "what was provided is nobody's but the buyer's")
 }
 
 func TestExplainOfNothing(t *testing.T) {
