@@ -594,6 +594,33 @@ CREATE TABLE review_decisions (
     CONSTRAINT decisions_one_per_version UNIQUE (review_id, review_version)
 );
 
+-- People who may use the operator page. A row stays when its login is disabled: decisions name it.
+CREATE TABLE operators (
+    login         text PRIMARY KEY,
+    name          text NOT NULL,
+    role          text NOT NULL,
+    password_hash text NOT NULL, -- argon2id with its parameters and salt
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    disabled_at   timestamptz,
+    CONSTRAINT operators_login_form CHECK (login ~ '^[a-z0-9][a-z0-9._@-]{0,63}$'),
+    CONSTRAINT operators_name_present CHECK (char_length(name) BETWEEN 1 AND 100),
+    CONSTRAINT operators_role_known CHECK (role IN ('viewer', 'operator', 'approver')),
+    -- A password that slipped in as it was typed would be readable by everybody who reads the table.
+    CONSTRAINT operators_password_hashed CHECK (password_hash LIKE '$argon2id$%')
+);
+
+-- Who is logged in. The token itself is in the browser only: who reads this table cannot use it.
+CREATE TABLE operator_sessions (
+    token_hash bytea PRIMARY KEY,
+    login      text NOT NULL REFERENCES operators,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT operator_sessions_hash_is_sha256 CHECK (octet_length(token_hash) = 32),
+    CONSTRAINT operator_sessions_end CHECK (expires_at > created_at)
+);
+CREATE INDEX operator_sessions_by_login ON operator_sessions (login);
+CREATE INDEX operator_sessions_by_end ON operator_sessions (expires_at);
+
 -- What was refused, and other acts that leave no row elsewhere.
 CREATE TABLE audit_log (
     audit_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -51,7 +51,7 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 		"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO " + r,
 		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + r,
 		// Only what retention prunes may be deleted, and each of it has a permanent row behind it (rule 10).
-		"GRANT DELETE ON idempotency_keys, webhook_receipts, looks_wanted, event_deliveries, rate_buckets TO " + r,
+		"GRANT DELETE ON idempotency_keys, webhook_receipts, looks_wanted, event_deliveries, rate_buckets, operator_sessions TO " + r,
 		"REVOKE ALL ON goose_db_version FROM " + r,
 	}
 	for _, t := range logTables {

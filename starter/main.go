@@ -28,11 +28,13 @@ type commands struct {
 	Decide    decideCommand    `cmd:"" help:"Decide a review."`
 	Reconcile reconcileCommand `cmd:"" help:"Compare providers' books with ours: now, or by a settlement file."`
 	Export    exportCommand    `cmd:"" help:"Write everything about orders, money and goods as JSON lines to the standard output, for an audit: see docs/export.md."`
+	Operators operatorsCommand `cmd:"" help:"Who may use the operator page."`
 	Codes     codesCommand     `cmd:"" help:"Show what every fault code leads to."`
 }
 
-// streams are where a command writes.
+// streams are where a command reads and writes.
 type streams struct {
+	in       io.Reader
 	out, err io.Writer
 	environ  []string
 }
@@ -40,7 +42,7 @@ type streams struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &streams{out: os.Stdout, err: os.Stderr, environ: os.Environ()}
+	s := &streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ()}
 	var c commands
 	k := kong.Parse(&c, kong.Name("starter"), kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
 		kong.Description("The HTTP API of Orderflow and its command line. Settings come from the environment; the README lists them."))

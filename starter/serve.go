@@ -133,6 +133,7 @@ func prune(ctx context.Context, st *store.Store, c config.Config, log *slog.Logg
 		for what, forget := range map[string]func() (int64, error){
 			"idempotency answers": func() (int64, error) { return st.KeysPrune(ctx, c.IdempotencyLife) },
 			"webhooks":            func() (int64, error) { return st.ReceiptsPrune(ctx, c.WebhookRetention) },
+			"operators' sessions": func() (int64, error) { return st.SessionsPrune(ctx) },
 		} {
 			if n, err := forget(); err != nil && ctx.Err() == nil {
 				log.Warn("what is old is not pruned", "what", what, "error", err)

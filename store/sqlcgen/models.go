@@ -158,6 +158,22 @@ type Operation struct {
 	FinishedAt    *time.Time
 }
 
+type Operator struct {
+	Login        string
+	Name         string
+	Role         string
+	PasswordHash string
+	CreatedAt    time.Time
+	DisabledAt   *time.Time
+}
+
+type OperatorSession struct {
+	TokenHash []byte
+	Login     string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
 type Order struct {
 	OrderID          string
 	ClientID         string
