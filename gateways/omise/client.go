@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -13,18 +11,19 @@ import (
 	omisego "github.com/omise/omise-go"
 	"github.com/omise/omise-go/operations"
 
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
 // maxAnswer bounds what is read of one answer: a charge is a few kB, a page of a hundred below 1 MB.
 const maxAnswer = 4 << 20
 
+// maxKey bounds an idempotency key: Omise takes none, so keys stay with us, and a write without one is a bug.
+const maxKey = 255
+
 var (
-	errNoKey    = errors.New("a write without an idempotency key was about to be sent")
-	errFrozen   = errors.New("the stored request is not a charge that is sent back byte-identical")
-	errTooBig   = errors.New("the answer is larger than the limit")
-	errRedirect = errors.New("the answer is a redirect, which is never followed")
-	errNoAnswer = errors.New("no usable answer")
+	errNoKey  = errors.New("a write without an idempotency key was about to be sent")
+	errFrozen = errors.New("the stored request is not a charge that is sent back byte-identical")
 )
 
 // client is the only place that sends. It puts one request on the wire per call.
@@ -45,26 +44,11 @@ func newClient(base string, key secret.Value, timeout time.Duration) (*client, e
 		return nil, errors.New("omise: the SDK refuses the secret key: it must start with skey_")
 	}
 	sdk.Endpoints[defaultBase] = base
-	dial := &net.Dialer{Timeout: min(timeout, 5*time.Second)}
-	inner := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dial.DialContext,
-		TLSHandshakeTimeout:   min(timeout, 5*time.Second),
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          64,
-		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       30 * time.Second,
-		ResponseHeaderTimeout: timeout,
-		DisableCompression:    true, // a small compressed answer cannot become a large one
-	}
+	inner := shared.Transport(timeout)
 	return &client{
 		sdk:  sdk,
 		idle: inner.CloseIdleConnections,
-		http: &http.Client{
-			Transport:     inner,
-			Timeout:       timeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		http: shared.Client(inner, timeout),
 	}, nil
 }
 
@@ -115,7 +99,7 @@ func (c *client) createRefund(ctx context.Context, id string, frozen []byte) (an
 func (c *client) refunds(ctx context.Context, id string, list operations.List) (answer, error) {
 	req, err := c.sdk.Request(&operations.ListRefunds{ChargeID: id, List: list})
 	if err != nil {
-		return answer{}, errNoAnswer
+		return answer{}, shared.ErrNoAnswer
 	}
 	return c.send(ctx, req)
 }
@@ -124,7 +108,7 @@ func (c *client) refunds(ctx context.Context, id string, list operations.List) (
 func (c *client) reverse(ctx context.Context, id string) (answer, error) {
 	req, err := c.sdk.Request(&operations.ReverseCharge{ChargeID: id})
 	if err != nil {
-		return answer{}, errNoAnswer
+		return answer{}, shared.ErrNoAnswer
 	}
 	return c.send(ctx, req)
 }
@@ -133,7 +117,7 @@ func (c *client) reverse(ctx context.Context, id string) (answer, error) {
 func (c *client) expire(ctx context.Context, id string) (answer, error) {
 	req, err := c.sdk.Request(&operations.ReverseCharge{ChargeID: id})
 	if err != nil {
-		return answer{}, errNoAnswer
+		return answer{}, shared.ErrNoAnswer
 	}
 	req.URL.Path = strings.TrimSuffix(req.URL.Path, "/reverse") + "/expire"
 	return c.send(ctx, req)
@@ -142,7 +126,7 @@ func (c *client) expire(ctx context.Context, id string) (answer, error) {
 func (c *client) charge(ctx context.Context, id string) (answer, error) {
 	req, err := c.sdk.Request(&operations.RetrieveCharge{ChargeID: id})
 	if err != nil {
-		return answer{}, errNoAnswer
+		return answer{}, shared.ErrNoAnswer
 	}
 	return c.send(ctx, req)
 }
@@ -150,7 +134,7 @@ func (c *client) charge(ctx context.Context, id string) (answer, error) {
 func (c *client) charges(ctx context.Context, list operations.List) (answer, error) {
 	req, err := c.sdk.Request(&operations.ListCharges{List: list})
 	if err != nil {
-		return answer{}, errNoAnswer
+		return answer{}, shared.ErrNoAnswer
 	}
 	return c.send(ctx, req)
 }
@@ -165,22 +149,11 @@ func (c *client) send(ctx context.Context, req *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return answer{}, errRedirect
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	switch {
-	case err != nil:
+	body, err := shared.Body(res, maxAnswer)
+	if err != nil {
 		return answer{}, err
-	case len(body) > maxAnswer:
-		return answer{}, errTooBig // cutting it could leave something that parses
 	}
 	return answer{status: res.StatusCode, header: res.Header, body: body}, nil
-}
-
-// usableKey refuses a key that was never stored. Omise takes none, so it stays with us, and a write without one is a bug.
-func usableKey(key string) bool {
-	return key != "" && len(key) <= 255 && !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // thaw reads a frozen charge, and proves that encoding it again gives the same bytes.
@@ -207,26 +180,4 @@ func thaw(frozen []byte) (method string, err error) {
 		return methodCustomer, nil
 	}
 	return "", errFrozen
-}
-
-// plainCause keeps what a log may show of a transport error: net/http's own quote what the other side sent, so only known
-// sentinels and network errors pass.
-func plainCause(err error) error {
-	for _, known := range []error{
-		context.Canceled, context.DeadlineExceeded, errNoKey, errFrozen, errTooBig, errRedirect, errTruncated,
-		io.ErrUnexpectedEOF, io.EOF,
-	} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op
-	}
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return context.DeadlineExceeded
-	}
-	return errNoAnswer
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 )
 
@@ -129,7 +130,7 @@ func unanswered(v verb, err error) *fault.Error {
 	case v == read:
 		code = fault.GatewayReadFailed
 	}
-	f := fault.Wrap(code, opName(v), plainCause(err))
+	f := fault.Wrap(code, opName(v), shared.PlainCause(err, errNoKey, errFrozen, errTruncated))
 	if code != fault.InternalError {
 		f.Provider.Name = name
 	}

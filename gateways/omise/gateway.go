@@ -2,26 +2,27 @@
 // and reads its webhooks. Omise has no idempotency key, so no charge may be repeated but one on a single-use token or source.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
-// who holds the stored request. It may import gateways, internal/fault, internal/money, internal/secret and omise-go.
+// who holds the stored request. It may import gateways, gateways/shared, internal/fault, internal/money, internal/secret and omise-go.
 package omise
 
 import (
 	"encoding/base64"
 	"errors"
-	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
 const (
-	name           = "omise"
-	defaultBase    = "https://api.omise.co"
-	defaultTimeout = 30 * time.Second
+	name        = "omise"
+	defaultBase = "https://api.omise.co"
 )
+
+// place is where Omise is.
+var place = shared.Place{Gateway: name, Title: "Omise", Base: defaultBase, Domain: "omise.co"}
 
 // Registration is Omise's entry in the one list.
 func Registration() gateways.Registration {
@@ -60,7 +61,7 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 	if err := validPublicKey(s.PublicKey, env); err != nil {
 		return nil, err
 	}
-	base, err := baseURL(s.APIBase, env)
+	base, err := place.URL(s.APIBase, env == gateways.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +69,9 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	timeout := s.Timeout
-	switch {
-	case timeout < 0:
-		return nil, errors.New("omise: the timeout is negative: set a positive duration, or leave it out for 30s")
-	case timeout == 0:
-		timeout = defaultTimeout
+	timeout, err := shared.Timeout(name, s.Timeout)
+	if err != nil {
+		return nil, err
 	}
 	c, err := newClient(base, s.SecretKey, timeout)
 	if err != nil {
@@ -144,31 +142,4 @@ func webhookKey(s gateways.Settings) (secret.Value, error) {
 		return secret.Value{}, errors.New("omise: the webhook secret is not base64: copy it again from the dashboard, or leave it out")
 	}
 	return secret.New(string(key)), nil
-}
-
-// baseURL checks where requests go. Plain http is for simulators only: a live key never leaves unencrypted, and a test
-// key only towards a host that is plainly not Omise's.
-func baseURL(raw string, env gateways.Environment) (string, error) {
-	if raw == "" {
-		return defaultBase, nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("omise: the API base must be a plain URL such as " + defaultBase)
-	}
-	switch {
-	case u.Scheme == "https":
-	case u.Scheme != "http":
-		return "", errors.New("omise: the API base must start with https:// (or http:// for a simulator)")
-	case env == gateways.Live && !loopback(u.Hostname()):
-		return "", errors.New("omise: a live key is only sent over https: change the API base, or use a test key")
-	case strings.HasSuffix(u.Hostname(), "omise.co"):
-		return "", errors.New("omise: Omise itself is reached over https only: change the API base")
-	}
-	return strings.TrimRight(u.String(), "/"), nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
@@ -72,7 +73,7 @@ func TestCapabilitiesPromiseOnlyWhatATokenGuards(t *testing.T) {
 	require.False(t, c.Prepares)
 	require.False(t, c.DeclineLeavesOpen)
 	require.False(t, c.WebhookProof, "no secret is configured")
-	require.Equal(t, defaultTimeout, c.SendTimeout)
+	require.Equal(t, shared.DefaultTimeout, c.SendTimeout)
 }
 
 func TestAGatewayPrintsNoSecret(t *testing.T) {

@@ -3,7 +3,6 @@ package omise
 import (
 	"encoding/json"
 	"errors"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/omise/omise-go/operations"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
@@ -54,7 +54,7 @@ func (g *Gateway) Plan(p gateways.Payment) ([]gateways.Planned, error) {
 	charge := &operations.CreateCharge{
 		Amount:      p.Amount.Minor,
 		Currency:    strings.ToLower(string(p.Amount.Currency)),
-		Description: shorten(p.Description, maxDescription),
+		Description: shared.Shorten(p.Description, maxDescription),
 		ReturnURI:   p.Method.ReturnURL,
 		Metadata:    map[string]any{referenceField: p.MerchantReference},
 	}
@@ -102,7 +102,7 @@ func (g *Gateway) validate(p gateways.Payment) error {
 	if modeOf(p.Method.Token) != g.account.Environment {
 		return errors.New("the method token is of the other mode (test or live) than the account's secret key")
 	}
-	return validReturnURL(p.Method.ReturnURL)
+	return shared.ReturnURL(p.Method.ReturnURL, maxReturnURL)
 }
 
 func validAmount(a money.Amount) error {
@@ -128,56 +128,3 @@ func validReference(ref string) bool {
 	return ref != "" && utf8.ValidString(ref) && utf8.RuneCountInString(ref) <= maxReference &&
 		!strings.ContainsFunc(ref, unicode.IsControl) && ref == strings.TrimSpace(ref)
 }
-
-func validReturnURL(raw string) error {
-	if raw == "" {
-		return nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") ||
-		len(raw) > maxReturnURL || !utf8.ValidString(raw) {
-		return errors.New("the return URL must be an absolute http(s) URL without user info, at most 2048 bytes")
-	}
-	return nil
-}
-
-// shorten makes a text fit: invalid bytes and control characters go, and it ends between whole characters, so that a
-// family emoji or an accented letter is kept or dropped, never halved. A description must not stop a payment.
-func shorten(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	runes := []rune(strings.TrimSpace(s))
-	if len(runes) <= limit {
-		return string(runes)
-	}
-	end := limit
-	for end > 0 && joined(runes, end) {
-		end--
-	}
-	return strings.TrimSpace(string(runes[:end]))
-}
-
-// joined reports that runes[i] belongs to the same written character as runes[i-1].
-func joined(runes []rune, i int) bool {
-	const joiner = '\u200d'
-	r, before := runes[i], runes[i-1]
-	switch {
-	case r == joiner || before == joiner, unicode.Is(unicode.M, r):
-		return true
-	case r >= 0x1F3FB && r <= 0x1F3FF: // skin tones
-		return true
-	case flag(r) && flag(before): // flags are pairs counted from the start of their run
-		n := 0
-		for j := i - 1; j >= 0 && flag(runes[j]); j-- {
-			n++
-		}
-		return n%2 == 1
-	}
-	return false
-}
-
-func flag(r rune) bool { return r >= 0x1F1E6 && r <= 0x1F1FF }

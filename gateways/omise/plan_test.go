@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/internal/secret"
@@ -133,7 +134,7 @@ func TestAnyPlanSurvivesTheWire(t *testing.T) {
 func TestADescriptionIsCutBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	family := "👨‍👩‍👧"
-	require.Equal(t, strings.Repeat("x", 254), shorten(strings.Repeat("x", 254)+family, 255))
-	require.Equal(t, strings.Repeat("x", 254), shorten(strings.Repeat("x", 254)+"e\u0301", 255))
-	require.Equal(t, "ab", shorten("  a\x00b\xff\n ", 255))
+	require.Equal(t, strings.Repeat("x", 254), shared.Shorten(strings.Repeat("x", 254)+family, 255))
+	require.Equal(t, strings.Repeat("x", 254), shared.Shorten(strings.Repeat("x", 254)+"e\u0301", 255))
+	require.Equal(t, "ab", shared.Shorten("  a\x00b\xff\n ", 255))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/omise/omise-go/operations"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
@@ -111,7 +112,7 @@ func thawRefund(frozen []byte, charge string) bool {
 
 // SendRefund puts one frozen refund on the wire, once.
 func (g *Gateway) SendRefund(ctx context.Context, op gateways.Operation) (gateways.RefundSeen, error) {
-	if !usableKey(op.Key) {
+	if !shared.UsableKey(op.Key, maxKey) {
 		return gateways.RefundSeen{}, unanswered(gateways.Refund, errNoKey)
 	}
 	if !thawRefund(op.Request, op.ProviderPaymentID) {

@@ -6,12 +6,13 @@ import (
 	"net/http"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 )
 
 // Send puts one stored write on the wire, once.
 func (g *Gateway) Send(ctx context.Context, kind gateways.Kind, op gateways.Operation) (gateways.Observation, error) {
-	if !usableKey(op.Key) {
+	if !shared.UsableKey(op.Key, maxKey) {
 		return gateways.Observation{}, unanswered(kind, errNoKey)
 	}
 	switch kind {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,18 +14,19 @@ import (
 	stripego "github.com/stripe/stripe-go/v76"
 	"github.com/stripe/stripe-go/v76/form"
 
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
 // maxAnswer bounds what is read of one answer: an intent is a few kB, a page of a hundred below 1 MB.
 const maxAnswer = 4 << 20
 
+// maxKey bounds an idempotency key: Stripe takes no longer one.
+const maxKey = 255
+
 var (
-	errNoKey    = errors.New("a write without a usable idempotency key was about to be sent")
-	errFrozen   = errors.New("the stored request is not a form that is sent back byte-identical")
-	errTooBig   = errors.New("the answer is larger than the limit")
-	errRedirect = errors.New("the answer is a redirect, which is never followed")
-	errNoAnswer = errors.New("no usable answer")
+	errNoKey  = errors.New("a write without a usable idempotency key was about to be sent")
+	errFrozen = errors.New("the stored request is not a form that is sent back byte-identical")
 )
 
 // client is the only place that sends. It puts one request on the wire per call.
@@ -37,28 +37,13 @@ type client struct {
 }
 
 func newClient(base string, key secret.Value, timeout time.Duration) *client {
-	dial := &net.Dialer{Timeout: min(timeout, 5*time.Second)}
-	inner := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dial.DialContext,
-		TLSHandshakeTimeout:   min(timeout, 5*time.Second),
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          64,
-		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       30 * time.Second,
-		ResponseHeaderTimeout: timeout,
-		DisableCompression:    true, // a small compressed answer cannot become a large one
-	}
+	inner := shared.Transport(timeout)
 	return &client{
 		key:  key,
 		idle: inner.CloseIdleConnections,
 		backend: stripego.GetBackendWithConfig(stripego.APIBackend, &stripego.BackendConfig{
-			URL: stripego.String(base),
-			HTTPClient: &http.Client{
-				Transport:     &wire{inner},
-				Timeout:       timeout,
-				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			},
+			URL:               stripego.String(base),
+			HTTPClient:        shared.Client(&wire{inner}, timeout),
 			MaxNetworkRetries: stripego.Int64(0), // repeating belongs to the caller
 			EnableTelemetry:   stripego.Bool(false),
 			LeveledLogger:     &stripego.LeveledLogger{Level: stripego.LevelNull}, // the SDK would log bodies
@@ -69,7 +54,7 @@ func newClient(base string, key secret.Value, timeout time.Duration) *client {
 // write sends one frozen form under its key. The key is checked here because the SDK invents one where it is missing,
 // and a write under an invented key can happen twice.
 func (c *client) write(ctx context.Context, path, key string, frozen []byte, into stripego.LastResponseSetter) error {
-	if !usableKey(key) {
+	if !shared.UsableKey(key, maxKey) {
 		return errNoKey
 	}
 	fields, err := thaw(frozen)
@@ -83,14 +68,6 @@ func (c *client) write(ctx context.Context, path, key string, frozen []byte, int
 // read sends one GET.
 func (c *client) read(ctx context.Context, path string, fields *form.Values, into stripego.LastResponseSetter) error {
 	return c.backend.CallRaw(http.MethodGet, path, c.key.Reveal(), fields, &stripego.Params{Context: ctx}, into)
-}
-
-// usableKey refuses what the SDK or HTTP would change on the way: the key on the wire must be the stored one.
-func usableKey(key string) bool {
-	if key == "" || len(key) > 255 {
-		return false
-	}
-	return !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // thaw reads a frozen body back into the SDK's ordered form, and proves that encoding it again gives the same bytes.
@@ -141,9 +118,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.StatusCode >= 300 && res.StatusCode < 400 {
+	if shared.Redirects(res) {
 		_ = res.Body.Close()
-		return nil, errRedirect // the SDK takes anything below 400 for success
+		return nil, shared.ErrRedirect // the SDK takes anything below 400 for success
 	}
 	res.Body = &capped{body: res.Body, left: maxAnswer}
 	return res, nil
@@ -157,7 +134,7 @@ type capped struct {
 
 func (c *capped) Read(p []byte) (int, error) {
 	if c.left < 0 {
-		return 0, errTooBig
+		return 0, shared.ErrTooBig
 	}
 	if int64(len(p)) > c.left+1 {
 		p = p[:c.left+1]
@@ -165,31 +142,9 @@ func (c *capped) Read(p []byte) (int, error) {
 	n, err := c.body.Read(p)
 	c.left -= int64(n)
 	if c.left < 0 {
-		return n, errTooBig
+		return n, shared.ErrTooBig
 	}
 	return n, err
 }
 
 func (c *capped) Close() error { return c.body.Close() }
-
-// plainCause keeps what a log may show of a transport error. The SDK's own errors quote answers and messages, and
-// net/http's quote what the other side sent, so only known sentinels and network errors pass.
-func plainCause(err error) error {
-	for _, known := range []error{
-		context.Canceled, context.DeadlineExceeded, errNoKey, errFrozen, errTooBig, errRedirect,
-		io.ErrUnexpectedEOF, io.EOF,
-	} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op
-	}
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return context.DeadlineExceeded
-	}
-	return errNoAnswer
-}

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	stripego "github.com/stripe/stripe-go/v76"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 )
 
@@ -138,7 +137,7 @@ func (g *Gateway) answered(code fault.Code, v verb, res *stripego.APIResponse) *
 	if res != nil {
 		f.Provider.HTTPStatus = res.StatusCode
 		f.Provider.RequestID = requestID(res.Header.Get("Request-Id"))
-		f.RetryAfter = g.retryAfter(res.Header)
+		f.RetryAfter = fault.ParseRetryAfter(res.Header.Get("Retry-After"), g.now())
 	}
 	return f
 }
@@ -153,7 +152,7 @@ func unanswered(v verb, err error) *fault.Error {
 	case v == read:
 		code = fault.GatewayReadFailed
 	}
-	f := fault.Wrap(code, opName(v), plainCause(err))
+	f := fault.Wrap(code, opName(v), shared.PlainCause(err, errNoKey, errFrozen))
 	if code != fault.InternalError {
 		f.Provider.Name = name
 	}
@@ -161,22 +160,3 @@ func unanswered(v verb, err error) *fault.Error {
 }
 
 func opName(v verb) string { return name + " " + string(v) }
-
-// maxRetryAfter bounds what a header can make us wait.
-const maxRetryAfter = time.Hour
-
-// retryAfter reads Retry-After as seconds or as a date; anything else asks for nothing.
-func (g *Gateway) retryAfter(h http.Header) time.Duration {
-	raw := strings.TrimSpace(h.Get("Retry-After"))
-	if raw == "" {
-		return 0
-	}
-	if s, err := strconv.ParseUint(raw, 10, 32); err == nil {
-		return min(time.Duration(s)*time.Second, maxRetryAfter)
-	}
-	at, err := http.ParseTime(raw)
-	if err != nil {
-		return 0
-	}
-	return min(max(at.Sub(g.now()), 0), maxRetryAfter)
-}

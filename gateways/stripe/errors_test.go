@@ -1,10 +1,8 @@
 package stripe
 
 import (
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	stripego "github.com/stripe/stripe-go/v76"
@@ -147,27 +145,5 @@ func TestEveryRowIsReachable(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestRetryAfterIsBounded(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	g := &Gateway{now: func() time.Time { return now }}
-	for raw, want := range map[string]time.Duration{
-		"":                              0,
-		"0":                             0,
-		"7":                             7 * time.Second,
-		" 7 ":                           7 * time.Second,
-		"-7":                            0,
-		"1.5":                           0,
-		"soon":                          0,
-		"999999":                        maxRetryAfter,
-		"99999999999999":                0,
-		"Fri, 02 Jan 2026 03:04:25 GMT": 20 * time.Second,
-		"Fri, 02 Jan 2026 03:04:00 GMT": 0,
-		"Fri, 02 Jan 2099 03:04:00 GMT": maxRetryAfter,
-	} {
-		require.Equal(t, want, g.retryAfter(http.Header{"Retry-After": {raw}}), "%q", raw)
 	}
 }

@@ -2,25 +2,26 @@
 // Stripe account.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
-// who holds the stored request and its key. It may import gateways, internal/fault, internal/money, internal/secret and
+// who holds the stored request and its key. It may import gateways, gateways/shared, internal/fault, internal/money, internal/secret and
 // stripe-go.
 package stripe
 
 import (
 	"errors"
-	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
 const (
-	name           = "stripe"
-	defaultTimeout = 30 * time.Second
+	name = "stripe"
 )
+
+// place is where Stripe is.
+var place = shared.Place{Gateway: name, Title: "Stripe", Base: "https://api.stripe.com", Domain: "stripe.com"}
 
 // Registration is Stripe's entry in the one list.
 func Registration() gateways.Registration {
@@ -60,16 +61,13 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 	if err := validWebhookSecret(s.WebhookSecret); err != nil {
 		return nil, err
 	}
-	base, err := baseURL(s.APIBase, env)
+	base, err := place.URL(s.APIBase, env == gateways.Live)
 	if err != nil {
 		return nil, err
 	}
-	timeout := s.Timeout
-	switch {
-	case timeout < 0:
-		return nil, errors.New("stripe: the timeout is negative: set a positive duration, or leave it out for 30s")
-	case timeout == 0:
-		timeout = defaultTimeout
+	timeout, err := shared.Timeout(name, s.Timeout)
+	if err != nil {
+		return nil, err
 	}
 	return &Gateway{
 		account:    gateways.Account{Gateway: name, Name: s.Name, Environment: env},
@@ -104,31 +102,4 @@ func environmentOf(key string) (gateways.Environment, error) {
 	default:
 		return "", errors.New("stripe: the secret key starts with none of sk_test_, rk_test_, sk_live_, rk_live_: copy it again")
 	}
-}
-
-// baseURL checks where requests go. Plain http is for simulators only: a live key never leaves unencrypted, and a test
-// key only towards a host that is plainly not Stripe's.
-func baseURL(raw string, env gateways.Environment) (string, error) {
-	if raw == "" {
-		return "https://api.stripe.com", nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("stripe: the API base must be a plain URL such as https://api.stripe.com")
-	}
-	switch {
-	case u.Scheme == "https":
-	case u.Scheme != "http":
-		return "", errors.New("stripe: the API base must start with https:// (or http:// for a simulator)")
-	case env == gateways.Live && !loopback(u.Hostname()):
-		return "", errors.New("stripe: a live key is only sent over https: change the API base, or use a test key")
-	case strings.HasSuffix(u.Hostname(), "stripe.com"):
-		return "", errors.New("stripe: Stripe itself is reached over https only: change the API base")
-	}
-	return strings.TrimRight(u.String(), "/"), nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }

@@ -10,6 +10,7 @@ import (
 	stripego "github.com/stripe/stripe-go/v76"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 )
 
 // nextAction is what the buyer can do with a plain link or a printed number. use_stripe_sdk has neither: it needs the
@@ -155,5 +156,5 @@ const maxText = 200
 
 // plainText is one line of printable text.
 func plainText(s string) string {
-	return shorten(strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " "), maxText)
+	return shared.Shorten(strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " "), maxText)
 }

@@ -2,7 +2,6 @@ package stripe
 
 import (
 	"errors"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/stripe/stripe-go/v76/form"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
@@ -100,7 +100,7 @@ func prepareForm(p gateways.Payment) []byte {
 		f.Add(options+"[bank_transfer][type]", transferTypes[p.Amount.Currency])
 	}
 	f.Add("metadata["+referenceField+"]", p.MerchantReference)
-	if d := shorten(p.Description, maxDescription); d != "" {
+	if d := shared.Shorten(p.Description, maxDescription); d != "" {
 		f.Add("description", d)
 	}
 	return []byte(f.Encode())
@@ -133,7 +133,7 @@ func validate(p gateways.Payment) error {
 	if err := validMethod(p.Method, p.Amount.Currency); err != nil {
 		return err
 	}
-	return validReturnURL(p.Method.ReturnURL)
+	return shared.ReturnURL(p.Method.ReturnURL, maxReturnURL)
 }
 
 func validMethod(m gateways.Method, currency money.Currency) error {
@@ -189,56 +189,3 @@ func validReference(ref string) error {
 	}
 	return nil
 }
-
-func validReturnURL(raw string) error {
-	if raw == "" {
-		return nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") ||
-		len(raw) > maxReturnURL || !utf8.ValidString(raw) {
-		return errors.New("the return URL must be an absolute http(s) URL without user info, at most 2048 bytes")
-	}
-	return nil
-}
-
-// shorten makes a text fit for Stripe: invalid bytes and control characters go, and it ends between whole characters, so
-// that a family emoji or an accented letter is kept or dropped, never halved. A description must not stop a payment.
-func shorten(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	runes := []rune(strings.TrimSpace(s))
-	if len(runes) <= limit {
-		return string(runes)
-	}
-	end := limit
-	for end > 0 && joined(runes, end) {
-		end--
-	}
-	return strings.TrimSpace(string(runes[:end]))
-}
-
-// joined reports that runes[i] belongs to the same written character as runes[i-1].
-func joined(runes []rune, i int) bool {
-	const joiner = '\u200d'
-	r, before := runes[i], runes[i-1]
-	switch {
-	case r == joiner || before == joiner, unicode.Is(unicode.M, r):
-		return true
-	case r >= 0x1F3FB && r <= 0x1F3FF: // skin tones
-		return true
-	case flag(r) && flag(before): // flags are pairs counted from the start of their run
-		n := 0
-		for j := i - 1; j >= 0 && flag(runes[j]); j-- {
-			n++
-		}
-		return n%2 == 1
-	}
-	return false
-}
-
-func flag(r rune) bool { return r >= 0x1F1E6 && r <= 0x1F1FF }

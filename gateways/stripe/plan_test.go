@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/internal/secret"
@@ -175,12 +176,12 @@ func TestDescriptionsAreCutBetweenWholeCharacters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := shorten(c.in, c.limit)
+			got := shared.Shorten(c.in, c.limit)
 			require.Equal(t, c.want, got)
 			require.True(t, utf8.ValidString(got))
 		})
 	}
-	require.Equal(t, maxDescription, utf8.RuneCountInString(shorten(strings.Repeat("ギ", 5000), maxDescription)))
+	require.Equal(t, maxDescription, utf8.RuneCountInString(shared.Shorten(strings.Repeat("ギ", 5000), maxDescription)))
 }
 
 func TestEveryStripeCurrencyIsCountedAsStripeDoes(t *testing.T) {

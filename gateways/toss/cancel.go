@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 )
 
@@ -32,7 +33,7 @@ func (g *Gateway) PlanCancel(providerPaymentID string) (gateways.Planned, error)
 func (g *Gateway) sendCancel(ctx context.Context, op gateways.Operation) (gateways.Observation, error) {
 	var frozen cancelRequest
 	switch {
-	case !usableKey(op.Key):
+	case !shared.UsableKey(op.Key, maxKey):
 		return gateways.Observation{}, g.unanswered(gateways.Cancel, answer{}, errNoKey)
 	case json.Unmarshal(op.Request, &frozen) != nil, frozen.CancelReason == "":
 		return gateways.Observation{}, g.unanswered(gateways.Cancel, answer{}, errFrozen)

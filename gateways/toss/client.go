@@ -6,13 +6,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
@@ -23,11 +21,8 @@ const (
 )
 
 var (
-	errNoKey    = errors.New("a write without a usable idempotency key was about to be sent")
-	errFrozen   = errors.New("the stored request does not have the form that this gateway freezes")
-	errTooBig   = errors.New("the answer is larger than the limit")
-	errRedirect = errors.New("the answer is a redirect, which is never followed")
-	errNoAnswer = errors.New("no usable answer")
+	errNoKey  = errors.New("a write without a usable idempotency key was about to be sent")
+	errFrozen = errors.New("the stored request does not have the form that this gateway freezes")
 )
 
 // client is the only place that sends. It puts one request on the wire per call.
@@ -39,25 +34,13 @@ type client struct {
 }
 
 func newClient(base string, key secret.Value, timeout time.Duration) *client {
-	dial := &net.Dialer{Timeout: min(timeout, 5*time.Second)}
-	inner := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dial.DialContext,
-		TLSHandshakeTimeout: min(timeout, 5*time.Second),
-		ForceAttemptHTTP2:   true,
-		MaxIdleConns:        64,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     30 * time.Second,
-		DisableCompression:  true, // a small compressed answer cannot become a large one
-	}
+	inner := shared.Transport(timeout)
+	inner.ResponseHeaderTimeout = 0 // the context of each exchange bounds it whole
 	return &client{
 		base: base,
 		// The colon belongs to the scheme: user = the key, an empty password.
 		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte(key.Reveal()+":")),
-		http: &http.Client{
-			Transport:     inner,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		http: shared.Client(inner, 0),
 		idle: inner.CloseIdleConnections,
 	}
 }
@@ -71,7 +54,7 @@ type answer struct {
 
 // write sends one frozen body under its key.
 func (c *client) write(ctx context.Context, timeout time.Duration, path, key string, frozen []byte) (answer, error) {
-	if !usableKey(key) {
+	if !shared.UsableKey(key, maxKey) {
 		return answer{}, errNoKey
 	}
 	return c.do(ctx, timeout, http.MethodPost, path, key, frozen)
@@ -106,47 +89,8 @@ func (c *client) do(ctx context.Context, timeout time.Duration, method, path, ke
 	}
 	defer func() { _ = res.Body.Close() }()
 	out := answer{status: res.StatusCode, header: res.Header}
-	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return out, errRedirect
-	}
-	out.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err == nil && len(out.body) > maxAnswer {
-		err = errTooBig // a cut answer could still parse
-	}
-	if err != nil {
-		out.body = nil
-	}
+	out.body, err = shared.Body(res, maxAnswer)
 	return out, err
-}
-
-// usableKey refuses what HTTP or Toss would change or refuse: the key on the wire must be the stored one.
-func usableKey(key string) bool {
-	if key == "" || len(key) > maxKey {
-		return false
-	}
-	return !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// plainCause keeps what a log may show of a transport error. net/http's errors quote addresses, which carry payment keys,
-// and what the other side sent, so only known sentinels and network errors pass.
-func plainCause(err error) error {
-	for _, known := range []error{
-		context.Canceled, context.DeadlineExceeded, errNoKey, errFrozen, errTooBig, errRedirect,
-		io.ErrUnexpectedEOF, io.EOF,
-	} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op
-	}
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return context.DeadlineExceeded
-	}
-	return errNoAnswer
 }
 
 // paymentPath makes the path of one payment. The key's form is checked before, since it came through a browser.

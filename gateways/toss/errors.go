@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 )
 
@@ -160,7 +161,7 @@ func (g *Gateway) unanswered(v verb, a answer, err error) *fault.Error {
 	case v == read:
 		code = fault.GatewayReadFailed
 	}
-	f := fault.Wrap(code, opName(v), plainCause(err))
+	f := fault.Wrap(code, opName(v), shared.PlainCause(err, errNoKey, errFrozen))
 	if code != fault.InternalError {
 		f.Provider = fault.Provider{Name: name, HTTPStatus: a.status, RequestID: traceID(a.header)}
 	}

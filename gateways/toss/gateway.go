@@ -2,25 +2,26 @@
 // reads its webhooks and lists its transactions.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
-// who holds the stored request and its key. It may import gateways, internal/fault, internal/money, internal/secret and
+// who holds the stored request and its key. It may import gateways, gateways/shared, internal/fault, internal/money, internal/secret and
 // the standard library.
 package toss
 
 import (
 	"errors"
-	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
 const (
-	name           = "toss"
-	defaultTimeout = 30 * time.Second
+	name = "toss"
 )
+
+// place is where Toss is.
+var place = shared.Place{Gateway: name, Title: "Toss", Base: "https://api.tosspayments.com", Domain: "tosspayments.com"}
 
 // Registration is Toss's entry in the one list.
 func Registration() gateways.Registration {
@@ -62,16 +63,13 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 	if err := usableSecurityKey(s.WebhookSecret.Reveal()); err != nil {
 		return nil, err
 	}
-	base, err := baseURL(s.APIBase, env)
+	base, err := place.URL(s.APIBase, env == gateways.Live)
 	if err != nil {
 		return nil, err
 	}
-	timeout := s.Timeout
-	switch {
-	case timeout < 0:
-		return nil, errors.New("toss: the timeout is negative: set a positive duration, or leave it out for 30s")
-	case timeout == 0:
-		timeout = defaultTimeout
+	timeout, err := shared.Timeout(name, s.Timeout)
+	if err != nil {
+		return nil, err
 	}
 	return &Gateway{
 		account:    gateways.Account{Gateway: name, Name: s.Name, Environment: env},
@@ -110,31 +108,4 @@ func environmentOf(key string) (gateways.Environment, error) {
 	default:
 		return "", errors.New("toss: the secret key starts with none of test_sk_, live_sk_, test_gsk_, live_gsk_: copy it again")
 	}
-}
-
-// baseURL checks where requests go. Plain http is for simulators only: a live key never leaves unencrypted, and a test
-// key only towards a host that is plainly not Toss's.
-func baseURL(raw string, env gateways.Environment) (string, error) {
-	if raw == "" {
-		return "https://api.tosspayments.com", nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("toss: the API base must be a plain URL such as https://api.tosspayments.com")
-	}
-	switch {
-	case u.Scheme == "https":
-	case u.Scheme != "http":
-		return "", errors.New("toss: the API base must start with https:// (or http:// for a simulator)")
-	case env == gateways.Live && !loopback(u.Hostname()):
-		return "", errors.New("toss: a live key is only sent over https: change the API base, or use a test key")
-	case strings.HasSuffix(u.Hostname(), "tosspayments.com"):
-		return "", errors.New("toss: Toss itself is reached over https only: change the API base")
-	}
-	return strings.TrimRight(u.String(), "/"), nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
@@ -105,12 +106,12 @@ func open(key secret.Value, body []byte) (answer, error) {
 			return answer{}, err
 		}
 		if word(claims.text("respCode")) == "" {
-			return answer{}, errNoAnswer
+			return answer{}, shared.ErrNoAnswer
 		}
 		return answer{fields: claims, signed: true}, nil
 	}
 	if word(plain.text("respCode")) == "" {
-		return answer{}, errNoAnswer
+		return answer{}, shared.ErrNoAnswer
 	}
 	return answer{fields: plain}, nil
 }
@@ -121,10 +122,10 @@ func object(body []byte) (fields, error) {
 	d.UseNumber()
 	var f fields
 	if err := d.Decode(&f); err != nil || f == nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	return f, nil
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"orderflow/gateways"
 	"orderflow/internal/fault"
@@ -20,7 +17,7 @@ func opName(v gateways.Kind) string { return name + " " + string(v) }
 func (g *Gateway) answered(code fault.Code, v gateways.Kind, r reply, said string) *fault.Error {
 	f := fault.New(code, opName(v))
 	f.Provider = fault.Provider{Name: name, HTTPStatus: r.status, Code: said}
-	f.RetryAfter = retryAfter(r.header, g.now())
+	f.RetryAfter = fault.ParseRetryAfter(r.header.Get("Retry-After"), g.now())
 	return f
 }
 
@@ -58,23 +55,4 @@ func unanswered(v gateways.Kind, err error) *fault.Error {
 	f := fault.Wrap(code, opName(v), err)
 	f.Provider.Name = name
 	return f
-}
-
-// maxRetryAfter bounds what a header can make us wait.
-const maxRetryAfter = time.Hour
-
-// retryAfter reads Retry-After as seconds or as a date; anything else asks for nothing.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	raw := strings.TrimSpace(h.Get("Retry-After"))
-	if raw == "" {
-		return 0
-	}
-	if s, err := strconv.ParseUint(raw, 10, 32); err == nil {
-		return min(time.Duration(s)*time.Second, maxRetryAfter)
-	}
-	at, err := http.ParseTime(raw)
-	if err != nil {
-		return 0
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter)
 }

@@ -2,26 +2,24 @@
 // API 4.3 and its maintenance API.
 //
 // It must not know orders, storage, Temporal or another provider, and it never retries: repeating belongs to the caller,
-// who holds the stored request. It may import gateways, internal/fault, internal/money, internal/secret, golang-jwt and
+// who holds the stored request. It may import gateways, gateways/shared, internal/fault, internal/money, internal/secret, golang-jwt and
 // go-jose.
 package twoctwop
 
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
 const (
 	name           = "twoctwop"
-	defaultTimeout = 30 * time.Second
 	apiPath        = "/payment/4.3"
 	sandboxHost    = "sandbox-pgw.2c2p.com"
 	productionHost = "pgw.2c2p.com"
@@ -114,12 +112,9 @@ func OpenWith(s gateways.Settings, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	timeout := s.Timeout
-	switch {
-	case timeout < 0:
-		return nil, errors.New("2c2p: the timeout is negative: set a positive duration, or leave it out for 30s")
-	case timeout == 0:
-		timeout = defaultTimeout
+	timeout, err := shared.Timeout("2c2p", s.Timeout)
+	if err != nil {
+		return nil, err
 	}
 	if o.PaymentPath == "" {
 		o.PaymentPath = "payment"
@@ -185,8 +180,8 @@ func where(raw string, env gateways.Environment) (string, gateways.Environment, 
 			return "", "", errors.New("2c2p: set the environment (test or live) or the API base, since a 2C2P key does not say which it is for")
 		}
 	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http") {
+	u, ok := shared.Plain(raw)
+	if !ok || (u.Scheme != "https" && u.Scheme != "http") {
 		return "", "", errors.New("2c2p: the API base must be a plain URL such as https://sandbox-pgw.2c2p.com")
 	}
 	host := strings.ToLower(u.Hostname())
@@ -209,14 +204,9 @@ func where(raw string, env gateways.Environment) (string, gateways.Environment, 
 	case u.Scheme == "https":
 	case says != "" || strings.HasSuffix(host, ".2c2p.com"):
 		return "", "", errors.New("2c2p: 2C2P itself is reached over https only: change the API base")
-	case env == gateways.Live && !loopback(host):
+	case env == gateways.Live && !shared.Loopback(host):
 		return "", "", errors.New("2c2p: a live account is only reached over https: change the API base, or the environment")
 	}
 	base := strings.TrimRight(u.String(), "/")
 	return strings.TrimSuffix(base, apiPath) + apiPath, env, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }

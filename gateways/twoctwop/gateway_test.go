@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/secret"
 )
 
@@ -99,7 +100,7 @@ func TestLivesAreInOrder(t *testing.T) {
 	t.Parallel()
 	require.Less(t, repeatSafe, tokenLife)
 	require.GreaterOrEqual(t, payable, tokenLife+20*time.Minute+time.Hour)
-	c := (&Gateway{timeout: defaultTimeout}).Capabilities()
+	c := (&Gateway{timeout: shared.DefaultTimeout}).Capabilities()
 	require.Equal(t, payable, c.NotFoundFinalAfter)
 	for _, m := range methods {
 		require.Equal(t, repeatSafe, c.RepeatSafe(gateways.Confirm, m))

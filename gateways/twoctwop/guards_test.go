@@ -14,6 +14,7 @@ import (
 
 	"orderflow/gateways"
 	"orderflow/gateways/gatewaytest"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/sandbox/twoctwopsim"
 )
@@ -52,7 +53,7 @@ func TestFramesThatSpoilAnAnswer(t *testing.T) {
 	s.saysStatus(http.StatusOK, string(right)+strings.Repeat(" ", maxAnswer))
 	_, err = s.looked(t)
 	require.True(t, fault.IsCode(err, fault.GatewayReadFailed), "%v", err)
-	require.ErrorIs(t, err, errTooBig)
+	require.ErrorIs(t, err, shared.ErrTooBig)
 	s.saysStatus(http.StatusOK, string(wrapped(simSecret, strings.Replace(paidClaims, invoice, "../x", 1))))
 	_, err = s.looked(t)
 	require.True(t, fault.IsCode(err, fault.GatewayReadFailed), "%v", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
@@ -97,7 +98,7 @@ func (g *Gateway) observe(r reply, a answer, k kept, known bool) (gateways.Obser
 	}
 	invoice := a.text("invoiceNo")
 	if !ok || a.text("merchantID") == "" || !invoiceShape.MatchString(invoice) || !success(r) {
-		return gateways.Observation{}, g.unusable(read, r, errNoAnswer)
+		return gateways.Observation{}, g.unusable(read, r, shared.ErrNoAnswer)
 	}
 	o := g.planned(invoice, amount, a)
 	o.ProviderTime = providerTime(a.text("transactionDateTime"))

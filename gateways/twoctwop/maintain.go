@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
@@ -137,7 +138,7 @@ func (g *Gateway) Maintain(ctx context.Context, act Action) (MaintenanceAnswer, 
 	}
 	var res processResponse
 	if err := xml.Unmarshal(document, &res); err != nil {
-		return MaintenanceAnswer{}, g.unusable(kind, r, errNoAnswer)
+		return MaintenanceAnswer{}, g.unusable(kind, r, shared.ErrNoAnswer)
 	}
 	return g.maintained(kind, act, r, res)
 }
@@ -149,7 +150,7 @@ func (g *Gateway) checkAction(act Action) (gateways.Kind, error) {
 		return "", fault.Wrap(fault.InternalError, name+" maintenance", errors.New("there is no such process: use I, V, S, R or RS"))
 	case g.maintenance == nil:
 		return "", fault.Wrap(fault.GatewayMisconfigured, opName(kind), errors.New("the maintenance API is not configured: set TWOCTWOP_PRIVATE_KEY and TWOCTWOP_PROVIDER_KEY"))
-	case !act.Process.Reads() && !usableKey(act.Key):
+	case !act.Process.Reads() && !shared.UsableKey(act.Key, maxKey):
 		return "", fault.Wrap(fault.InternalError, opName(kind), errNoKey)
 	case !invoiceShape.MatchString(act.InvoiceNo):
 		return "", fault.Wrap(fault.PaymentInvalid, opName(kind), errors.New("the invoice number must be 1 to 50 letters and digits"))
@@ -157,7 +158,7 @@ func (g *Gateway) checkAction(act Action) (gateways.Kind, error) {
 	if _, err := act.Amount.Currency.Exponent(); err != nil {
 		return "", fault.Wrap(fault.PaymentInvalid, opName(kind), errors.New("the currency must be an upper-case ISO 4217 code: it says how amounts are read"))
 	}
-	if err := validReturnURL(act.NotifyURL); err != nil {
+	if err := shared.ReturnURL(act.NotifyURL, maxReturnURL); err != nil {
 		return "", fault.Wrap(fault.PaymentInvalid, opName(kind), errors.New("the notify URL must be an absolute http(s) URL of at most 255 bytes"))
 	}
 	return kind, nil
@@ -168,7 +169,7 @@ func (g *Gateway) checkAction(act Action) (gateways.Kind, error) {
 func (g *Gateway) maintained(kind gateways.Kind, act Action, r reply, res processResponse) (MaintenanceAnswer, error) {
 	code := word(res.RespCode)
 	if code == "" || !success(r) {
-		return MaintenanceAnswer{}, g.unusable(kind, r, errNoAnswer)
+		return MaintenanceAnswer{}, g.unusable(kind, r, shared.ErrNoAnswer)
 	}
 	if code != "00" {
 		return MaintenanceAnswer{}, g.answered(maintenanceCode(kind, code), kind, r, code)
@@ -178,7 +179,7 @@ func (g *Gateway) maintained(kind gateways.Kind, act Action, r reply, res proces
 	}
 	state, listed := stateOf(word(res.Status))
 	if !listed && (res.Status != "" || len(res.Refunds) == 0) {
-		return MaintenanceAnswer{}, g.unusable(kind, r, errNoAnswer)
+		return MaintenanceAnswer{}, g.unusable(kind, r, shared.ErrNoAnswer)
 	}
 	out := MaintenanceAnswer{
 		InvoiceNo: res.InvoiceNo, Code: code, Status: word(res.Status), State: state.state, Final: state.final,
@@ -186,13 +187,13 @@ func (g *Gateway) maintained(kind gateways.Kind, act Action, r reply, res proces
 	}
 	var ok bool
 	if out.AmountMinor, ok = minorOf(res.Amount, act.Amount.Currency); !ok {
-		return MaintenanceAnswer{}, g.unusable(kind, r, errNoAnswer)
+		return MaintenanceAnswer{}, g.unusable(kind, r, shared.ErrNoAnswer)
 	}
 	for _, x := range res.Refunds {
 		s, listed := stateOf(word(x.Status))
 		minor, ok := minorOf(x.Amount, act.Amount.Currency)
 		if !listed || !ok {
-			return MaintenanceAnswer{}, g.unusable(kind, r, errNoAnswer)
+			return MaintenanceAnswer{}, g.unusable(kind, r, shared.ErrNoAnswer)
 		}
 		out.Refunds = append(out.Refunds, RefundEntry{
 			Status: word(x.Status), State: s.state, Final: s.final, AmountMinor: minor,

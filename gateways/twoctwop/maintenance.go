@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 )
 
 // Addresses of the maintenance (Payment Action) API. Indonesia's accounts have another: set it.
@@ -54,7 +55,7 @@ func openMaintenance(s gateways.Settings, env gateways.Environment) (*maintenanc
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http"):
 		return nil, errors.New("2c2p: the maintenance URL must be a plain URL such as https://t.2c2p.com/PaymentAction/2.0/action")
-	case u.Scheme == "http" && (strings.HasSuffix(u.Hostname(), ".2c2p.com") || (env == gateways.Live && !loopback(u.Hostname()))):
+	case u.Scheme == "http" && (strings.HasSuffix(u.Hostname(), ".2c2p.com") || (env == gateways.Live && !shared.Loopback(u.Hostname()))):
 		return nil, errors.New("2c2p: the maintenance API is reached over https only: change the maintenance URL")
 	}
 	return &maintenance{address: address, own: own, theirs: theirs}, nil
@@ -114,23 +115,23 @@ const (
 func (m *maintenance) wrap(document []byte) ([]byte, error) {
 	encrypter, err := jose.NewEncrypter(contents, jose.Recipient{Algorithm: keyWrap, Key: m.theirs}, nil)
 	if err != nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	sealed, err := encrypter.Encrypt(document)
 	if err != nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	inner, err := sealed.CompactSerialize()
 	if err != nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: signature, Key: m.own}, nil)
 	if err != nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	signed, err := signer.Sign([]byte(inner))
 	if err != nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	outer, err := signed.CompactSerialize()
 	return []byte(outer), err
@@ -148,11 +149,11 @@ func (m *maintenance) unwrap(body []byte) ([]byte, error) {
 	}
 	sealed, err := jose.ParseEncryptedCompact(string(inner), []jose.KeyAlgorithm{keyWrap}, []jose.ContentEncryption{contents})
 	if err != nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	document, err := sealed.Decrypt(m.own)
 	if err != nil {
-		return nil, errNoAnswer
+		return nil, shared.ErrNoAnswer
 	}
 	return document, nil
 }

@@ -6,14 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
@@ -251,7 +249,7 @@ func validate(p gateways.Payment) error {
 	if p.Method.Type == methodRedirect && p.Method.ReturnURL == "" {
 		return errors.New("a redirect payment needs the return URL where the buyer comes back")
 	}
-	return validReturnURL(p.Method.ReturnURL)
+	return shared.ReturnURL(p.Method.ReturnURL, maxReturnURL)
 }
 
 // tokenLike is any token of 2C2P's: an encrypted card as its browser script makes it, or a payment token.
@@ -270,18 +268,6 @@ func cardLike(token string) bool {
 	return len(digits) >= 12 && len(digits) <= 19 && strings.Trim(digits, "0123456789") == ""
 }
 
-func validReturnURL(raw string) error {
-	if raw == "" {
-		return nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") ||
-		len(raw) > maxReturnURL || !utf8.ValidString(raw) {
-		return errors.New("the return URL must be an absolute http(s) URL without user info, at most 255 bytes")
-	}
-	return nil
-}
-
 // describe is never empty, since 2C2P wants a description; it must not stop a payment, so what does not fit goes.
 func describe(p gateways.Payment) string {
 	if d := shorten(p.Description, maxDescription); d != "" {
@@ -290,29 +276,12 @@ func describe(p gateways.Payment) string {
 	return p.MerchantReference
 }
 
-// shorten drops invalid bytes, control and invisible direction characters, and cuts between written characters: a mark, a joiner or a
-// skin tone is never left without what it belongs to.
+// shorten is shared.Shorten without the invisible direction characters, which 2C2P shows to the buyer's eyes turned around.
 func shorten(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
+	return shared.Shorten(strings.Map(func(r rune) rune {
+		if (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s, ""))
-	runes := []rune(strings.TrimSpace(s))
-	if len(runes) <= limit {
-		return string(runes)
-	}
-	end := limit
-	for end > 0 && joined(runes[end-1], runes[end]) {
-		end--
-	}
-	return strings.TrimSpace(string(runes[:end]))
-}
-
-func joined(before, r rune) bool {
-	const joiner = '\u200d'
-	tone := r >= 0x1F3FB && r <= 0x1F3FF
-	flags := before >= 0x1F1E6 && before <= 0x1F1FF && r >= 0x1F1E6 && r <= 0x1F1FF // a run of flags goes whole
-	return before == joiner || r == joiner || unicode.Is(unicode.M, r) || tone || flags
+	}, s), limit)
 }

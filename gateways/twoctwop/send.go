@@ -7,13 +7,14 @@ import (
 	"errors"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
 
 // Send puts one stored write on the wire, once. It reads nothing: what an answer leaves open is the caller's to look up.
 func (g *Gateway) Send(ctx context.Context, kind gateways.Kind, op gateways.Operation) (gateways.Observation, error) {
-	if !usableKey(op.Key) {
+	if !shared.UsableKey(op.Key, maxKey) {
 		return gateways.Observation{}, unanswered(kind, errNoKey)
 	}
 	switch kind {
@@ -60,7 +61,7 @@ func (g *Gateway) sendPrepare(ctx context.Context, op gateways.Operation) (gatew
 	case !a.signed:
 		return gateways.Observation{}, g.unusable(kind, r, errUnsigned)
 	case !tokenLike(k.Token), !success(r), len(req.PaymentChannel) == 0 && !address(k.Page):
-		return gateways.Observation{}, g.unusable(kind, r, errNoAnswer) // without a channel the buyer needs the page
+		return gateways.Observation{}, g.unusable(kind, r, shared.ErrNoAnswer) // without a channel the buyer needs the page
 	}
 	o := g.planned(req.InvoiceNo, amount, a)
 	o.Outcome, o.Private = gateways.Untouched, k.seal()
@@ -107,7 +108,7 @@ func (g *Gateway) sendConfirm(ctx context.Context, op gateways.Operation) (gatew
 	}
 	next, ok := nextAction(flow, a.text("data"))
 	if !ok || !success(r) || a.text("invoiceNo") == "" {
-		return gateways.Observation{}, g.unusable(kind, r, errNoAnswer)
+		return gateways.Observation{}, g.unusable(kind, r, shared.ErrNoAnswer)
 	}
 	k.Next = next
 	o := g.planned(plan.InvoiceNo, amount, a)
@@ -156,7 +157,7 @@ func (g *Gateway) sendCancel(ctx context.Context, op gateways.Operation) (gatewa
 	case a.code() != "0000":
 		return gateways.Observation{}, g.refused(kind, r, a.code())
 	case !success(r):
-		return gateways.Observation{}, g.unusable(kind, r, errNoAnswer)
+		return gateways.Observation{}, g.unusable(kind, r, shared.ErrNoAnswer)
 	case !a.signed:
 		return gateways.Observation{}, g.answered(fault.PaymentAlready, kind, r, a.code())
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 )
 
@@ -25,7 +26,7 @@ func (g *Gateway) ReadNotice(in gateways.Incoming) (gateways.Notice, error) {
 		return gateways.Notice{}, fault.Wrap(fault.WebhookUnproven, op, errUnsigned)
 	}
 	claims, err := unseal(g.secret, token)
-	if errors.Is(err, errNoAnswer) {
+	if errors.Is(err, shared.ErrNoAnswer) {
 		return gateways.Notice{}, fault.Wrap(fault.WebhookMalformed, op, err)
 	}
 	if err != nil {
@@ -36,7 +37,7 @@ func (g *Gateway) ReadNotice(in gateways.Incoming) (gateways.Notice, error) {
 	}
 	invoice, code := claims.text("invoiceNo"), word(claims.text("respCode"))
 	if !invoiceShape.MatchString(invoice) || code == "" {
-		return gateways.Notice{}, fault.Wrap(fault.WebhookMalformed, op, errNoAnswer)
+		return gateways.Notice{}, fault.Wrap(fault.WebhookMalformed, op, shared.ErrNoAnswer)
 	}
 	return gateways.Notice{
 		EventID: eventID(invoice, claims.text("tranRef"), code), EventType: "payment." + code,
