@@ -131,6 +131,9 @@ func (w *world) ask(tag string, list []*way) []*pending {
 		p.payment, _ = a.at("provider_payment_id").(string)
 		require.NotEmpty(w.t, p.payment, "%s: %s", p.id, a.Raw)
 		p.next, _ = a.at("next_action").(map[string]any)
+		if p.way.next == "" {
+			continue
+		}
 		assert.Equal(w.t, p.way.next, p.next["type"], "%s: %s", p.id, a.Raw)
 		for _, field := range p.says {
 			assert.NotEmpty(w.t, p.next[field], "%s: the buyer is told the %s: %s", p.id, field, a.Raw)

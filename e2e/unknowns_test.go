@@ -1,27 +1,27 @@
 package e2e
 
 import (
+	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"orderflow/order"
 	"orderflow/sandbox/faults"
-	"orderflow/sandbox/omisesim"
-	"orderflow/sandbox/tosssim"
-	"orderflow/sandbox/twoctwopsim"
 )
 
 // Goal: what TestFaultsOfThePayment shows for Stripe holds for every provider, and with every fact about a provider that nobody
-// could verify taken both ways. Method: the same table of faults, one world per provider; switches are turned in the sandbox
-// while the same world runs on. Counts come from the providers' books.
+// could verify taken both ways (switches_test.go). Method: the same table of faults, one world per provider; switches are turned
+// in the sandbox while the same world runs on. Counts come from the providers' books.
 
 // unknowns are a provider's trials: every mishap at every write, an error the provider keeps, and a decline.
-func unknowns(p *psp, tag string, wants func(step string, m mishap, happened bool) end) []*trial {
+func unknowns(p *psp, tag string, wants wanted) []*trial {
 	before, after := mishaps()
-	if p == &twoctwop { // whether the repeat overtakes the held first request decides who gets the token: both ends are right
+	if p.gateway == twoctwop.gateway { // whether the repeat overtakes the held first request decides who gets the token: both ends are right
 		after = slices.DeleteFunc(after, func(m mishap) bool { return m.name == "stuck" })
 	}
 	before = append(before, mishap{"stored", faults.Fault{Action: faults.StoreError}})
@@ -44,35 +44,156 @@ func unknowns(p *psp, tag string, wants func(step string, m mishap, happened boo
 	return append(out, no)
 }
 
-// turned are the switches to turn: all of them in the long run, one otherwise.
-func turned[T any](switches map[string]T, short string) map[string]T {
-	if long() {
-		return switches
-	}
-	return map[string]T{short: switches[short]}
-}
-
 // always: whatever goes wrong, it is found out without a person.
 func always(string, mishap, bool) end { return done }
 
-func TestUnknownsAtOmise(t *testing.T) {
+// unknowns runs a provider's trials with its switches as the sandbox has them, then with each turned by itself.
+func (p provider) unknowns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "14s"))
-	w.all(unknowns(&omise, "token", always))
+	bound := with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", p.bound)
+	w := newWorld(t, bound)
+	if p.psp != &stripe || long() { // TestFaultsOfThePayment has just these
+		w.all(unknowns(p.psp, "plain", p.wants))
+	}
+	w.lostElsewhere("plain", p.psp)
 	w.booksAgree()
-	for tag, change := range turned(map[string]func(*omisesim.Settings){
-		"used404":  func(s *omisesim.Settings) { s.UsedTokenStatus = 404 },
-		"usedcode": func(s *omisesim.Settings) { s.UsedSourceCode = "invalid_charge" },
-		"listlag":  func(s *omisesim.Settings) { s.ListLag = 1500 * time.Millisecond },
-	}, "listlag") {
-		w.sub(tag, func(w *world) {
-			before := w.sandbox.Omise().Settings()
-			w.sandbox.Omise().Configure(change)
-			w.all(unknowns(&omise, tag, always))
-			w.sandbox.Omise().Configure(func(s *omisesim.Settings) { *s = before })
-		})
+	for _, f := range p.flips {
+		switch {
+		case !long() && !f.short:
+		case len(f.with) == 0:
+			w.sub(f.name, func(w *world) { p.turned(w, f) })
+		default:
+			t.Run(f.name, func(t *testing.T) {
+				t.Parallel()
+				own := newWorld(t, append(f.with, bound)...)
+				p.turned(own, f)
+			})
+		}
+	}
+}
+
+// turned is everything with one switch turned.
+func (p provider) turned(w *world, f flip) {
+	_, restore := p.settings(w.sandbox)
+	defer restore()
+	f.set(w.sandbox)
+	if f.told {
+		w.webhooks()
+		defer w.noWebhooks()
+	}
+	wants := p.wants
+	if f.wants != nil {
+		wants = f.wants
+	}
+	speaks := p.psp
+	if w.sandbox.TwoCTwoP().Settings().OtherPaths {
+		speaks = &twoctwopElsewhere
+	}
+	trials := unknowns(speaks, f.name, wants)
+	if f.closes != nil {
+		trials[len(trials)-1].want = *f.closes
+	}
+	w.all(trials)
+	if f.also != nil {
+		f.also(w, f.name)
 	}
 	w.booksAgree()
+}
+
+// twoctwopElsewhere is 2C2P with its other spelling.
+var twoctwopElsewhere = psp{
+	gateway: twoctwop.gateway, currency: twoctwop.currency, pays: twoctwop.pays, declines: twoctwop.declines, token: twoctwop.token, prepare: twoctwop.prepare,
+	confirm: func(x *trial) { x.aim(faults.TwoCTwoP, "POST", "/doPayment", "__"+x.name+`"`) },
+}
+
+// tossForeign is paid with a foreign wallet, whose partner gives back in its own time.
+var tossForeign = psp{
+	gateway: "toss", currency: "USD", pays: "pay_foreign",
+	token: func(word, name, currency string, total int) map[string]any {
+		amount := fmt.Sprintf("%d.%02d", total/100, total%100)
+		reference := "ref-" + strings.ReplaceAll(name, ".", "-")
+		return map[string]any{
+			"type": "foreign_easy_pay", "token": strings.Join([]string{word, reference, amount, currency}, "__"), "reference": reference, "amount": amount,
+		}
+	},
+}
+
+// anyConfirm is the write that asks a provider for money, whoever pays.
+func (w *world) anyConfirm(p *psp) faults.Fault {
+	switch p.gateway {
+	case "stripe":
+		return faults.Fault{Target: faults.Stripe, Method: "POST", PathSuffix: "/confirm"}
+	case "omise":
+		return faults.Fault{Target: faults.Omise, Method: "POST", PathSuffix: "/charges"}
+	case "toss":
+		return faults.Fault{Target: faults.Toss, Method: "POST", PathSuffix: "/v1/payments/confirm"}
+	}
+	f := faults.Fault{Target: faults.TwoCTwoP, Method: "POST", PathSuffix: "/payment"}
+	if w.sandbox.TwoCTwoP().Settings().OtherPaths {
+		f.PathSuffix = "/doPayment"
+	}
+	return f
+}
+
+// noWebhooks ends what webhooks began.
+func (w *world) noWebhooks() {
+	w.t.Helper()
+	for _, p := range providers() {
+		require.NoError(w.t, w.sandbox.Webhooks().SetTarget(p.gateway, ""))
+	}
+}
+
+func TestUnknownsAtStripe(t *testing.T) { stripeSwitches().unknowns(t) }
+func TestUnknownsAtOmise(t *testing.T)  { omiseSwitches().unknowns(t) }
+func TestUnknownsAt2C2P(t *testing.T)   { twoctwopSwitches().unknowns(t) }
+func TestUnknownsAtToss(t *testing.T)   { tossSwitches().unknowns(t) }
+
+// lostElsewhere: what the buyer ends elsewhere begins with a lost answer. The provider waits for the buyer, we find out what for,
+// and the buyer pays once.
+func (w *world) lostElsewhere(tag string, p *psp) {
+	w.t.Helper()
+	list := waysThat(func(x *way) bool { return x.psp == p && x.name != "twoctwop_hosted" }) // its confirm is our own address of a page
+	if p.gateway == twoctwop.gateway {                                                       // what the buyer has to do is said once, and that answer is the lost one: he may know it all the same
+		for i, x := range list {
+			silent := *x
+			silent.next, silent.says = "", nil
+			list[i] = &silent
+		}
+	}
+	lost := w.anyConfirm(p)
+	lost.ID, lost.Action, lost.Times = "elsewhere_"+tag+"_"+p.gateway, faults.LoseAnswer, len(list)
+	w.arm(lost)
+	asked := w.ask("lost_"+tag, list)
+	state, ok := w.sandbox.Faults().Get(lost.ID)
+	require.True(w.t, ok)
+	assert.Equal(w.t, len(list), state.Fired, "%s: an answer was lost for every one", tag)
+	for _, x := range asked {
+		require.True(w.t, x.act(w, x.payment, true), "%s: the provider waits for the buyer", x.id)
+	}
+	w.paidOff(asked)
+}
+
+// refundsFoundOut: a refund's answer is lost, at a provider that may be at it for days.
+func (w *world) refundsFoundOut(tag string, p refunding) {
+	w.t.Helper()
+	id := w.bought(p, "back_"+tag)
+	lost := w.arm(p.on(p.write, faults.LoseAnswer, true, 1))
+	a := w.refund(id, "r-"+id, ask(0))
+	oneOf(w.t, a, http.StatusCreated, http.StatusAccepted)
+	w.fired(lost, 1)
+	w.awaitRefund(a.at("id"), order.RefundPending)
+	w.went(id, trialTotal, 1)
+	switch p.gateway {
+	case "stripe":
+		require.NoError(w.t, w.sandbox.Stripe().FinishRefund(w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id), true))
+	case "omise":
+		require.NoError(w.t, w.sandbox.Omise().FinishRefund(w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id)))
+	case "toss":
+		require.True(w.t, w.sandbox.Toss().FinishCancel(w.paymentID(id)))
+	}
+	w.awaitRefund(a.at("id"), order.RefundSucceeded)
+	w.went(id, trialTotal, 1)
+	w.settled(id)
 }
 
 // A stored card can be charged any number of times, so its charge is sent once, ever: what the list shows is adopted, and what
@@ -89,68 +210,6 @@ func TestRule03_AStoredCardAtOmiseIsChargedOnce(t *testing.T) {
 	w.all(trials)
 	for _, x := range trials {
 		assert.Equal(t, 1, w.number("SELECT sum(sends) FROM operations WHERE order_id = $1 AND kind = 'confirm'", x.name), x.name)
-	}
-	w.booksAgree()
-}
-
-func TestUnknownsAt2C2P(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "10s"))
-	// Where the token's answer is lost, the token is lost: the invoice number stays ours, nothing can be paid under it by us, and only
-	// time makes "not found" final.
-	lostToken := func(step string, m mishap, happened bool) end {
-		if step == "prepare" && happened && m.name != "slow" {
-			return unpaid
-		}
-		return done
-	}
-	w.all(unknowns(&twoctwop, "plain", lostToken))
-	w.booksAgree()
-	for tag, change := range turned(map[string]func(*twoctwopsim.Settings){
-		"short":     func(s *twoctwopsim.Settings) { s.PadAmounts = false },
-		"duplicate": func(s *twoctwopsim.Settings) { s.DuplicateAt = twoctwopsim.AtPayment },
-		"signed":    func(s *twoctwopsim.Settings) { s.SignedErrors = true },
-		"plainonly": func(s *twoctwopsim.Settings) { s.Wrapping = twoctwopsim.Plain },
-	}, "duplicate") {
-		w.sub(tag, func(w *world) {
-			before := w.sandbox.TwoCTwoP().Settings()
-			w.sandbox.TwoCTwoP().Configure(change)
-			wants := lostToken
-			if tag == "duplicate" { // a second token under the same number, until a payment was begun
-				wants = always
-			}
-			w.all(unknowns(&twoctwop, tag, wants))
-			w.sandbox.TwoCTwoP().Configure(func(s *twoctwopsim.Settings) { *s = before })
-		})
-	}
-	w.booksAgree()
-}
-
-func TestUnknownsAtToss(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "10s"))
-	w.all(unknowns(&toss, "plain", always))
-	w.booksAgree()
-	if long() {
-		w.webhooks() // how they come is a switch too
-	}
-	for tag, change := range turned(map[string]func(*tosssim.Settings){
-		"stable-id":    func(s *tosssim.Settings) { s.StableTransmissionID = true },
-		"status-first": func(s *tosssim.Settings) { s.CallbackFirst = false },
-		"corrections":  func(s *tosssim.Settings) { s.CorrectionCancels = true },
-		"errors-go":    func(s *tosssim.Settings) { s.KeepServerErrors = false },
-		"decline-open": func(s *tosssim.Settings) { s.DeclineLeavesOpen = true },
-	}, "errors-go") {
-		w.sub(tag, func(w *world) {
-			before := w.sandbox.Toss().Settings()
-			w.sandbox.Toss().Configure(change)
-			trials := unknowns(&toss, tag, always)
-			if tag == "decline-open" { // a declined payment key could still be approved and nothing closes it but time: a person has it meanwhile
-				trials[len(trials)-1].want = end{order: order.OrderOpen, attempt: order.AttemptDeclined, declined: true, review: order.ReviewRepeatedFailure}
-			}
-			w.all(trials)
-			w.sandbox.Toss().Configure(func(s *tosssim.Settings) { *s = before })
-		})
 	}
 	w.booksAgree()
 }

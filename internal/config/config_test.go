@@ -159,10 +159,10 @@ func TestOptionsReachTheirGateway(t *testing.T) {
 	require.Equal(t, map[string]string{"wrap_all": "true", "payment_path": "doPayment"}, c.Accounts[0].Options)
 	file := filepath.Join(t.TempDir(), "parties.json")
 	for options, says := range map[string]string{
-		`"gateway":"twoctwop","environment":"test","options":{"payment_path":"doPayment"}`:        "",
-		`"gateway":"twoctwop","environment":"test","options":{"payment_path":"../x"}`:             "may hold letters, digits and slashes only",
-		`"gateway":"twoctwop","environment":"test","options":{"path":"doPayment"}`:                "none that it has",
-		`"gateway":"stripe","environment":"test","options":{"wrap_all":"1"}`: "the gateway stripe has no options",
+		`"gateway":"twoctwop","environment":"test","options":{"payment_path":"doPayment"}`: "",
+		`"gateway":"twoctwop","environment":"test","options":{"payment_path":"../x"}`:      "may hold letters, digits and slashes only",
+		`"gateway":"twoctwop","environment":"test","options":{"path":"doPayment"}`:         "none that it has",
+		`"gateway":"stripe","environment":"test","options":{"wrap_all":"1"}`:               "the gateway stripe has no options",
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(`{"accounts":[{"name":"a","secret_key":"0123456789abcdef","public_key":"SHOP01",`+options+`}]}`), 0o600))
 		_, err := config.Load(environ("ORDERFLOW_CONFIG_FILE=" + file))
