@@ -3,6 +3,26 @@ package main
 // mutants has one planted bug per guard. A gateway that gains a guard gains a line here.
 var mutants = []mutant{
 	{
+		name: "an answer that is too long is cut", file: "gateways/shared/exchange.go",
+		old: "case len(raw) > limit:", new: "case false:",
+		run: ".",
+	},
+	{
+		name: "a redirect's body is read as an answer", file: "gateways/shared/exchange.go",
+		old: "if Redirects(res) {", new: "if false {",
+		run: ".",
+	},
+	{
+		name: "a live key leaves without encryption", file: "gateways/shared/shared.go",
+		old: "case live && !Loopback(u.Hostname()):", new: "case false:",
+		run: ".",
+	},
+	{
+		name: "an error shows whatever it quotes", file: "gateways/shared/exchange.go",
+		old: "\treturn ErrNoAnswer\n}", new: "\treturn err\n}",
+		run: ".",
+	},
+	{
 		name: "an answer of any size is read", file: "gateways/stripe/client.go",
 		old: "res.Body = &capped{body: res.Body, left: maxAnswer}", new: "res.Body = &capped{body: res.Body, left: 1 << 60}",
 	},
@@ -22,7 +42,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a write without a key is sent, and the SDK invents one", file: "gateways/stripe/client.go",
-		old: "\tif !usableKey(key) {\n\t\treturn errNoKey\n\t}\n", new: "",
+		old: "\tif !shared.UsableKey(key, maxKey) {\n\t\treturn errNoKey\n\t}\n", new: "",
 	},
 	{
 		name: "the SDK repeats by itself", file: "gateways/stripe/client.go",
@@ -30,7 +50,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a redirect counts as an answer", file: "gateways/stripe/client.go",
-		old: "if res.StatusCode >= 300 && res.StatusCode < 400 {", new: "if false {",
+		old: "if shared.Redirects(res) {", new: "if false {",
 	},
 	{
 		name: "any JSON is taken for an intent", file: "gateways/stripe/send.go",
@@ -58,7 +78,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a write without a key is sent", file: "gateways/omise/send.go",
-		old: "\tif !usableKey(op.Key) {\n", new: "\tif false {\n",
+		old: "\tif !shared.UsableKey(op.Key, maxKey) {\n", new: "\tif false && !shared.UsableKey(op.Key, maxKey) {\n",
 	},
 	{
 		name: "successful counts as paid with nothing taken", file: "gateways/omise/status.go",
@@ -164,7 +184,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a refund without a key is sent", file: "gateways/omise/refund.go",
-		old: "\tif !usableKey(op.Key) {\n", new: "\tif false {\n",
+		old: "\tif !shared.UsableKey(op.Key, maxKey) {\n", new: "\tif false && !shared.UsableKey(op.Key, maxKey) {\n",
 	},
 	{
 		name: "a refund that its charge does not count is done", file: "gateways/omise/refund.go",
