@@ -35,6 +35,9 @@ type Deps struct {
 	Sweep     SweepSettings
 	Reconcile ReconcileSettings
 
+	// Called is told of every request to another party, for metrics. It may be nil and must not block.
+	Called func(Call)
+
 	// Attributes reports that the search attributes are registered: upserting one that is not hangs a workflow.
 	Attributes bool
 }

@@ -301,10 +301,13 @@ func (t *try) look(ctx context.Context) (gateways.Observation, error) {
 	if err := t.a.mayLook(ctx, t.gw.Account()); err != nil {
 		return gateways.Observation{}, err
 	}
-	return t.gw.Lookup(ctx, gateways.Query{
+	began := time.Now()
+	o, err := t.gw.Lookup(ctx, gateways.Query{
 		ProviderPaymentID: t.att.ProviderPaymentID, MerchantReference: t.att.MerchantReference, Currency: money.Currency(t.att.Currency),
 		Since: t.att.CreatedAt, Private: t.private(),
 	})
+	t.a.calledGateway(t.gw, "lookup", began, err)
+	return o, err
 }
 
 // mayLook takes one lookup out of the account's rate.

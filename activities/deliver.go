@@ -69,7 +69,10 @@ func (a *Activities) sendEvent(ctx context.Context, d store.Delivery) error {
 	if !ok {
 		return fault.New(fault.DeliveryFailed, "find receiver") // taken out of the configuration; it may come back
 	}
-	return a.d.Sender.Send(ctx, r, eventsend.Event{ID: d.EventID, Body: d.Payload})
+	began := time.Now()
+	err := a.d.Sender.Send(ctx, r, eventsend.Event{ID: d.EventID, Body: d.Payload})
+	a.called("receiver", d.Receiver, "event", began, err)
+	return err
 }
 
 // afterFailure is the outbox's own schedule, from the retry table.

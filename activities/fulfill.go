@@ -124,7 +124,9 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 		if err != nil {
 			return UnitResult{}, err
 		}
+		began := time.Now()
 		o, err := u.iss.Lookup(ctx, op.OperationID)
+		u.a.called("issuer", u.work.Unit.Issuer, "lookup", began, err)
 		if err != nil {
 			return UnitResult{}, err
 		}
@@ -167,7 +169,9 @@ func (u unitTry) again(ctx context.Context, op sqlcgen.Operation, doubt bool) (U
 func (u unitTry) send(ctx context.Context, op order.OperationID, frozen []byte, claimed time.Time, sends int, doubt bool) (UnitResult, error) {
 	sctx, cancel := sending(ctx, claimed, u.iss.Capabilities().SendTimeout)
 	defer cancel()
+	began := time.Now()
 	o, err := u.iss.Issue(sctx, string(op), frozen)
+	u.a.called("issuer", u.work.Unit.Issuer, "issue", began, err)
 	if doubt && (err != nil || o.Outcome == issuers.Refused) {
 		// A refusal of a repeat says nothing about the request before it: it stays unknown.
 		return UnitResult{}, unknownUnlessFault(err)

@@ -206,7 +206,9 @@ func (r *booksReader) read(ctx context.Context) ([]reconcile.Item, string, error
 	if !ok || !r.gw.Capabilities().CanList {
 		return r.inquire(ctx)
 	}
+	began := time.Now()
 	page, err := l.List(ctx, gateways.Window{From: r.window.From, To: r.window.Until, Cursor: r.window.Cursor})
+	r.a.calledGateway(r.gw, "list", began, err)
 	if err != nil {
 		return nil, "", err
 	}
@@ -291,7 +293,9 @@ func (r *booksReader) ask(ctx context.Context, q store.Inquiry) (gateways.Observ
 			query.Private = secret.New(string(b))
 		}
 	}
+	began := time.Now()
 	o, err := r.gw.Lookup(ctx, query)
+	r.a.calledGateway(r.gw, "lookup", began, err)
 	if err == nil && o.MerchantReference == "" && o.Outcome == gateways.NotFound {
 		o.MerchantReference = q.MerchantReference
 	}

@@ -202,10 +202,12 @@ func (t *refundTry) send(ctx context.Context, doubtful bool) (RefundResult, erro
 	}
 	sctx, cancel := sending(ctx, t.claimed, t.gw.Capabilities().SendTimeout)
 	defer cancel()
+	began := time.Now()
 	seen, err := t.back.SendRefund(sctx, gateways.Operation{
 		Key: op.OperationID, ProviderPaymentID: t.w.Payment.ProviderPaymentID, MerchantReference: t.w.Attempt.MerchantReference, Request: request,
 		Private: t.a.private(t.w.Attempt),
 	})
+	t.a.calledGateway(t.gw, "refund", began, err)
 	if err == nil {
 		return t.keep(ctx, seen, id, "send")
 	}
@@ -266,7 +268,10 @@ func (t *refundTry) look(ctx context.Context) (gateways.RefundSeen, error) {
 	if at := t.w.Operation.SentAt; at != nil {
 		q.Since = *at
 	}
-	return t.back.LookupRefund(ctx, q)
+	began := time.Now()
+	seen, err := t.back.LookupRefund(ctx, q)
+	t.a.calledGateway(t.gw, "refund_lookup", began, err)
+	return seen, err
 }
 
 func (t *refundTry) keep(ctx context.Context, s gateways.RefundSeen, op order.OperationID, source string) (RefundResult, error) {

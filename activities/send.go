@@ -75,9 +75,11 @@ func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (Pa
 	kind := gateways.Kind(op.Kind)
 	sctx, cancel := sending(ctx, t.claimed, t.gw.Capabilities().SendTimeout)
 	defer cancel()
+	began := time.Now()
 	o, err := t.gw.Send(sctx, kind, gateways.Operation{
 		Key: op.OperationID, ProviderPaymentID: t.att.ProviderPaymentID, MerchantReference: t.att.MerchantReference, Request: request, Private: t.private(),
 	})
+	t.a.calledGateway(t.gw, string(kind), began, err)
 	if err == nil {
 		return t.keep(ctx, o, op, "send")
 	}

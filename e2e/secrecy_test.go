@@ -221,6 +221,8 @@ func (s *spill) search(secrets, customer map[string]string) {
 	require.Zero(w.t, code)
 	places["the audit export"] = export
 	places["metrics of starter"] = fetch(w.t, "http://"+w.env["ORDERFLOW_OPS_LISTEN"]+"/metrics")
+	places["metrics of the worker"] = fetch(w.t, "http://"+w.workers[len(w.workers)-1].ops+"/metrics")
+	require.Contains(w.t, places["metrics of the worker"], `orderflow_outside_request_duration_seconds_count{name="stripe/default",operation="confirm",party="gateway",result="ok"}`)
 	for _, d := range w.sandbox.Receiver().Deliveries(receiverAll) {
 		places["event "+d.ID] += d.Body
 	}

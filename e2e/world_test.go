@@ -232,6 +232,7 @@ type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	log  string
+	ops  string // address of its health and metrics
 }
 
 // run starts a program with the world's environment and more on top.
@@ -312,6 +313,7 @@ func (w *world) startWorker() *process {
 	}
 	p := w.run("worker", more)
 	w.awaitHTTP("http://"+more["ORDERFLOW_WORKER_OPS_LISTEN"]+"/readyz", p)
+	p.ops = more["ORDERFLOW_WORKER_OPS_LISTEN"]
 	w.workers = append(w.workers, p)
 	return p
 }

@@ -60,6 +60,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	m, err := newMetrics()
+	if err != nil {
+		return err
+	}
+	opts.MetricsHandler = m.sdk
 	dctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	tc, err := client.DialContext(dctx, opts)
@@ -67,14 +72,14 @@ func run() error {
 		return fmt.Errorf("cannot reach Temporal at %s: start it, or set TEMPORAL_ADDRESS (%w)", opts.HostPort, err)
 	}
 	defer tc.Close()
-	acts, err := steps(ctx, cfg, st, tc, log)
+	acts, err := steps(ctx, cfg, st, tc, m, log)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, cfg, st, tc, acts, log)
+	return serve(ctx, cfg, st, tc, acts, m, log)
 }
 
-func steps(ctx context.Context, cfg config.Config, st *store.Store, tc client.Client, log *slog.Logger) (*activities.Activities, error) {
+func steps(ctx context.Context, cfg config.Config, st *store.Store, tc client.Client, m *metrics, log *slog.Logger) (*activities.Activities, error) {
 	gws, err := cfg.OpenGateways()
 	if err != nil {
 		return nil, err
@@ -109,12 +114,13 @@ func steps(ctx context.Context, cfg config.Config, st *store.Store, tc client.Cl
 	spans, rules := cfg.Reconcile()
 	return activities.New(activities.Deps{
 		Store: st, Gateways: gws, Issuers: iss, Sender: sender, Receivers: byName, Box: box, Temporal: tc, Log: log, Attributes: registered,
+		Called:    m.called,
 		Sweep:     activities.SweepSettings{MinAge: cfg.SweepMinAge, Again: cfg.SweepAgain, Max: sweepMax, Lease: cfg.EventTimeout + 10*time.Second, PerSecond: cfg.LookupsPerSecond},
 		Reconcile: activities.ReconcileSettings{Spans: spans, Rules: rules},
 	}), nil
 }
 
-func serve(ctx context.Context, cfg config.Config, st *store.Store, tc client.Client, acts *activities.Activities, log *slog.Logger) error {
+func serve(ctx context.Context, cfg config.Config, st *store.Store, tc client.Client, acts *activities.Activities, m *metrics, log *slog.Logger) error {
 	fatal := make(chan error, 1)
 	w := worker.New(tc, order.TaskQueue, worker.Options{
 		WorkerStopTimeout:                  stopWithin,
@@ -125,7 +131,7 @@ func serve(ctx context.Context, cfg config.Config, st *store.Store, tc client.Cl
 		OnFatalError:                       func(err error) { fatal <- err },
 	})
 	workflows.Register(w, acts)
-	ops := &http.Server{Addr: cfg.WorkerOpsListen, Handler: profiles.Beside(opsHandler(st, tc), cfg.WorkerOpsListen), ReadHeaderTimeout: 5 * time.Second}
+	ops := &http.Server{Addr: cfg.WorkerOpsListen, Handler: profiles.Beside(opsHandler(st, tc, m), cfg.WorkerOpsListen), ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := ops.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 			fatal <- fmt.Errorf("health listener: %w: choose another ORDERFLOW_WORKER_OPS_LISTEN", err)
@@ -148,8 +154,9 @@ func serve(ctx context.Context, cfg config.Config, st *store.Store, tc client.Cl
 	return err
 }
 
-func opsHandler(st *store.Store, tc client.Client) http.Handler {
+func opsHandler(st *store.Store, tc client.Client, m *metrics) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
