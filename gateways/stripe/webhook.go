@@ -175,6 +175,9 @@ func about(n *gateways.Notice, kind string, data event) {
 		n.Says = claim(raw)
 	case strings.HasPrefix(kind, "charge."), strings.HasPrefix(kind, "refund."):
 		n.ProviderPaymentID = intentOf(object)
+		if kind == "charge.succeeded" {
+			n.Says = claimOfCharge(raw)
+		}
 	}
 }
 
@@ -198,6 +201,20 @@ func claim(raw json.RawMessage) gateways.Outcome {
 	}
 	if v := judge(pi); v.outcome != gateways.Unknown {
 		return v.outcome
+	}
+	return ""
+}
+
+// claimOfCharge is what a charge says of its intent. One that took the whole amount and of which nothing came back means what the
+// intent's own event says beside it, so every paid order would be looked at twice for nothing.
+func claimOfCharge(raw json.RawMessage) gateways.Outcome {
+	c := &stripego.Charge{}
+	if json.Unmarshal(raw, c) != nil {
+		return ""
+	}
+	if c.Status == stripego.ChargeStatusSucceeded && c.Paid && c.Captured && c.AmountCaptured == c.Amount && c.Amount > 0 &&
+		c.AmountRefunded == 0 && !c.Refunded && !c.Disputed {
+		return gateways.Succeeded
 	}
 	return ""
 }

@@ -118,6 +118,12 @@ func eventOf(kind, object string) string {
 	return `{"id":"evt_1","object":"event","created":1700000000,"type":"` + kind + `","livemode":false,"data":{"object":` + object + `}}`
 }
 
+// wholeCharge is a charge that took all of its amount, with later fields in the place of its own.
+func wholeCharge(more string) string {
+	return `{"id":"ch_1","object":"charge","payment_intent":"pi_1","status":"succeeded","paid":true,"captured":true,"amount":1500,"amount_captured":1500,` +
+		`"amount_refunded":0,"refunded":false,"disputed":false` + more + `}`
+}
+
 func TestWhatEventsAreAbout(t *testing.T) {
 	t.Parallel()
 	g := withHook(t, hookKey)
@@ -138,6 +144,13 @@ func TestWhatEventsAreAbout(t *testing.T) {
 		"IntentWithoutMetadata": {eventOf("payment_intent.succeeded", `{"id":"pi_1","object":"payment_intent","metadata":null}`), "pi_1", "", ""},
 		"IntentOfOtherShape":    {eventOf("payment_intent.succeeded", `{"id":"../pi_1"}`), "", "", ""},
 		"Charge":                {eventOf("charge.succeeded", `{"id":"ch_1","object":"charge","payment_intent":"pi_1"}`), "pi_1", "", ""},
+		"WholeCharge":           {eventOf("charge.succeeded", wholeCharge("")), "pi_1", "", gateways.Succeeded},
+		"UncapturedCharge":      {eventOf("charge.succeeded", wholeCharge(`,"captured":false,"amount_captured":0`)), "pi_1", "", ""},
+		"PartOfACharge":         {eventOf("charge.succeeded", wholeCharge(`,"amount_captured":100`)), "pi_1", "", ""},
+		"ChargeGivenBack":       {eventOf("charge.succeeded", wholeCharge(`,"amount_refunded":1`)), "pi_1", "", ""},
+		"DisputedCharge":        {eventOf("charge.succeeded", wholeCharge(`,"disputed":true`)), "pi_1", "", ""},
+		"PendingCharge":         {eventOf("charge.succeeded", wholeCharge(`,"status":"pending"`)), "pi_1", "", ""},
+		"OtherEventOfACharge":   {eventOf("charge.updated", wholeCharge("")), "pi_1", "", ""},
 		"Refunded":              {eventOf("charge.refunded", `{"id":"ch_1","object":"charge","payment_intent":"pi_1","metadata":{"merchant_reference":"of-9"}}`), "pi_1", "", ""},
 		"ChargeOfNoIntent":      {eventOf("charge.succeeded", `{"id":"ch_1","object":"charge","payment_intent":null}`), "", "", ""},
 		"ExpandedIntent":        {eventOf("charge.succeeded", `{"id":"ch_1","object":"charge","payment_intent":{"id":"pi_1"}}`), "pi_1", "", ""},
