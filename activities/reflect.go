@@ -82,11 +82,11 @@ type DecideInput struct {
 	Bounds   Bounds         `json:"bounds,omitzero"`
 }
 
-// Decide applies a decision typed in Temporal. Nobody checked who the actor is, so it is stored as claimed.
+// Decide applies a decision typed in Temporal. Nobody checked who the actor is, so it is stored as claimed, and counts as a first
+// person's where two are needed.
 func (a *Activities) Decide(ctx context.Context, in DecideInput) (order.DecisionResult, error) {
-	r, _, err := a.d.Store.Decide(ctx, in.Decision, store.Channel{
-		Name: in.Channel, Claimed: true,
-		Sealer: func(u order.UnitID, ref string) []byte { return a.d.Box.Seal([]byte(ref), ReferenceAAD(u)) },
+	r, _, err := a.d.Store.Decide(ctx, in.Decision, order.Actor{Role: order.RoleOperator, Channel: order.Channel(in.Channel)}, store.Door{
+		Seal: func(u order.UnitID, ref string) []byte { return a.d.Box.Seal([]byte(ref), ReferenceAAD(u)) },
 	})
 	return r, Fail(ctx, err, in.Bounds)
 }

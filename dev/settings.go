@@ -65,7 +65,7 @@ func demoSettings(databaseURL, migrateURL, temporal, sandbox string, p ports) se
 			"ORDERFLOW_EVENT_ALLOW_HTTP": "true", "ORDERFLOW_EVENT_ALLOW_LOOPBACK": "true", "ORDERFLOW_EVENT_ALLOW_PRIVATE": "true",
 			// A person watches: waits that are minutes in production are seconds here.
 			"ORDERFLOW_FIRST_LOOKUP_AFTER": "500ms", "ORDERFLOW_LONGEST_RETRY_INTERVAL": "2s", "ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER": "20s",
-			"ORDERFLOW_REVIEW_CHECK_EVERY": "30s", "ORDERFLOW_RERUN_SAFE_AFTER": "30s", "ORDERFLOW_SWEEP_PERIOD": "5s", "ORDERFLOW_SWEEP_MIN_AGE": "10s",
+			"ORDERFLOW_TWO_PERSONS": "false", "ORDERFLOW_REVIEW_CHECK_EVERY": "30s", "ORDERFLOW_RERUN_SAFE_AFTER": "30s", "ORDERFLOW_SWEEP_PERIOD": "5s", "ORDERFLOW_SWEEP_MIN_AGE": "10s",
 			"ORDERFLOW_RELAY_PERIOD": "2s",
 		},
 		Sandbox: map[string]string{

@@ -15,11 +15,13 @@ CREATE TABLE api_keys (
     client_id  text NOT NULL,
     hash       bytea NOT NULL,
     scopes     text[] NOT NULL,
+    name       text NOT NULL DEFAULT '', -- what the audit calls whoever holds it; '' = the client
+    person     text NOT NULL DEFAULT '', -- the human it was given to, if it is one person's
     created_at timestamptz NOT NULL DEFAULT now(),
     revoked_at timestamptz,
     CONSTRAINT api_keys_hash_unique UNIQUE (hash),
     CONSTRAINT api_keys_hash_is_sha256 CHECK (octet_length(hash) = 32),
-    CONSTRAINT api_keys_scopes_known CHECK (scopes <@ ARRAY['checkout', 'operate'] AND cardinality(scopes) > 0)
+    CONSTRAINT api_keys_scopes_known CHECK (scopes <@ ARRAY['checkout', 'view', 'operate', 'approve'] AND cardinality(scopes) > 0)
 );
 
 -- ---------------------------------------------------------------- the promise
@@ -68,6 +70,7 @@ CREATE TABLE orders (
 );
 -- The sweep reads open work only; its cost follows unfinished orders, not all orders.
 CREATE INDEX orders_with_work ON orders (work_at) WHERE work_seq <> done_seq;
+CREATE INDEX orders_paid_by_age ON orders (paid_at) WHERE status = 'paid';
 CREATE INDEX orders_open_by_expiry ON orders (expires_at) WHERE status = 'open';
 
 CREATE TABLE order_lines (
@@ -149,6 +152,7 @@ CREATE UNIQUE INDEX attempts_provider_id_unique ON payment_attempts (gateway, ac
     WHERE provider_payment_id <> '';
 CREATE UNIQUE INDEX attempts_return_token_unique ON payment_attempts (return_token_hash) WHERE return_token_hash IS NOT NULL;
 CREATE INDEX attempts_to_check ON payment_attempts (next_check_at) WHERE next_check_at IS NOT NULL;
+CREATE INDEX attempts_unknown_by_age ON payment_attempts (created_at) WHERE status = 'unknown';
 CREATE INDEX attempts_by_order ON payment_attempts (order_id, created_at);
 
 -- What a provider confirmed. It exists also for money that fits no attempt; it is never dropped.
@@ -207,6 +211,7 @@ CREATE TABLE fulfillment_units (
     CONSTRAINT units_issued_has_time CHECK ((status IN ('issued', 'revoked')) = (issued_at IS NOT NULL))
 );
 CREATE INDEX units_unfinished ON fulfillment_units (order_id) WHERE status IN ('planned', 'issuing', 'unknown', 'refused');
+CREATE INDEX units_unknown_by_age ON fulfillment_units (created_at) WHERE status = 'unknown';
 CREATE INDEX units_to_check ON fulfillment_units (next_check_at) WHERE next_check_at IS NOT NULL;
 
 -- One outside write is one row (rule 2). Rows that guard are never freed (rule 10).
@@ -288,6 +293,7 @@ CREATE TABLE refunds (
 -- One refund in the provider's books is one of ours: another one's success cannot be taken for it (PC-42).
 CREATE UNIQUE INDEX refunds_provider_id_unique ON refunds (gateway, account, environment, provider_refund_id) WHERE provider_refund_id <> '';
 CREATE INDEX refunds_to_check ON refunds (next_check_at) WHERE next_check_at IS NOT NULL;
+CREATE INDEX refunds_unknown_by_age ON refunds (created_at) WHERE status = 'unknown';
 CREATE INDEX refunds_by_order ON refunds (order_id, created_at);
 
 CREATE TABLE issuances (
@@ -559,18 +565,28 @@ CREATE TABLE reviews (
     code            text NOT NULL DEFAULT '',
     status          text NOT NULL DEFAULT 'open',
     version         bigint NOT NULL DEFAULT 1,
-    owner           text NOT NULL DEFAULT '',
+    owner           text NOT NULL DEFAULT 'operations', -- the group that answers for it
+    assigned_to     text NOT NULL DEFAULT '', -- the person who has taken it
+    assigned_at     timestamptz,
+    gateway         text NOT NULL DEFAULT '', -- the other side it is about: a provider, an issuer or a receiver
     opened_at       timestamptz NOT NULL DEFAULT now(),
     next_check_at   timestamptz NOT NULL,
     resolved_at     timestamptz,
     resolved_by     text NOT NULL DEFAULT '',
     CONSTRAINT reviews_status_known CHECK (status IN ('open', 'resolved')),
     CONSTRAINT reviews_resolved_has_time CHECK ((status = 'resolved') = (resolved_at IS NOT NULL)),
-    CONSTRAINT reviews_resolved_has_cause CHECK ((status = 'resolved') = (resolved_by <> ''))
+    CONSTRAINT reviews_resolved_has_cause CHECK ((status = 'resolved') = (resolved_by <> '')),
+    -- Nothing waits for a person without a group that answers for it.
+    CONSTRAINT reviews_owner_present CHECK (owner <> ''),
+    CONSTRAINT reviews_assigned_has_time CHECK ((assigned_to <> '') = (assigned_at IS NOT NULL))
 );
 -- One open question per subject and reason: a repeat finds it instead of asking twice.
 CREATE UNIQUE INDEX reviews_one_open ON reviews (subject_kind, subject_id, reason) WHERE status = 'open';
-CREATE INDEX reviews_open_by_age ON reviews (opened_at) WHERE status = 'open';
+-- The queue pages by age, within all or one of these; only open reviews are in them, so years of resolved ones cost nothing.
+CREATE INDEX reviews_open_by_age ON reviews (opened_at, review_id) WHERE status = 'open';
+CREATE INDEX reviews_open_by_reason ON reviews (reason, opened_at, review_id) WHERE status = 'open';
+CREATE INDEX reviews_open_by_gateway ON reviews (gateway, opened_at, review_id) WHERE status = 'open';
+CREATE INDEX reviews_open_by_assigned ON reviews (assigned_to, opened_at, review_id) WHERE status = 'open';
 CREATE INDEX reviews_by_order ON reviews (order_id);
 
 CREATE TABLE review_decisions (
@@ -580,19 +596,61 @@ CREATE TABLE review_decisions (
     order_id       text,
     decision       text NOT NULL,
     actor          text NOT NULL,
-    actor_claimed  boolean NOT NULL,
+    actor_role     text NOT NULL,
+    actor_claimed  boolean NOT NULL, -- nobody checked who it was
     channel        text NOT NULL,
     reason         text NOT NULL,
     evidence       jsonb NOT NULL,
     before         jsonb NOT NULL,
     after          jsonb NOT NULL,
     operation_id   text NOT NULL DEFAULT '',
+    -- The second person, where one was needed: who, and the id and words of the approval.
+    approval_id      text NOT NULL DEFAULT '',
+    approver         text NOT NULL DEFAULT '',
+    approver_role    text NOT NULL DEFAULT '',
+    approver_channel text NOT NULL DEFAULT '',
+    approver_reason  text NOT NULL DEFAULT '',
     at             timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT decisions_channel_known CHECK (channel IN ('api', 'page', 'command_line', 'temporal_update', 'temporal_signal')),
     CONSTRAINT decisions_actor_present CHECK (actor <> '' AND reason <> ''),
+    CONSTRAINT decisions_role_decides CHECK (actor_role IN ('operator', 'approver')),
+    -- An approval is whole, by an approver, through a door that knows who comes in, and by another one than the first person.
+    CONSTRAINT decisions_approval_whole CHECK ((approval_id = '') = (approver = '') AND (approval_id = '') = (approver_reason = '')),
+    CONSTRAINT decisions_approver_may CHECK (approval_id = '' OR (approver_role = 'approver' AND approver_channel IN ('api', 'page', 'command_line'))),
+    CONSTRAINT decisions_two_persons CHECK (approval_id = '' OR lower(approver) <> lower(actor)),
     -- Two different decisions on one version of a review: one wins, the other is told so.
     CONSTRAINT decisions_one_per_version UNIQUE (review_id, review_version)
 );
+
+-- The same approval twice is one effect.
+CREATE UNIQUE INDEX decisions_approval_unique ON review_decisions (approval_id) WHERE approval_id <> '';
+CREATE INDEX decisions_by_order ON review_decisions (order_id);
+
+-- What a first person decided and a second one has not yet made effective. It moves nothing; its content is what will be decided.
+CREATE TABLE decision_proposals (
+    decision_id     text PRIMARY KEY,
+    review_id       text NOT NULL REFERENCES reviews,
+    review_version  bigint NOT NULL, -- of the review as the first person saw it
+    subject_version bigint NOT NULL, -- of what it is about: a proposal is about no other state
+    order_id        text,
+    decision        text NOT NULL,
+    content         jsonb NOT NULL,
+    actor           text NOT NULL,
+    actor_person    text NOT NULL DEFAULT '',
+    actor_role      text NOT NULL,
+    actor_claimed   boolean NOT NULL,
+    channel         text NOT NULL,
+    status          text NOT NULL DEFAULT 'open',
+    at              timestamptz NOT NULL DEFAULT now(),
+    ended_at        timestamptz,
+    CONSTRAINT proposals_status_known CHECK (status IN ('open', 'applied', 'replaced')),
+    CONSTRAINT proposals_ended_has_time CHECK ((status = 'open') = (ended_at IS NULL)),
+    CONSTRAINT proposals_channel_known CHECK (channel IN ('api', 'page', 'command_line', 'temporal_update', 'temporal_signal')),
+    CONSTRAINT proposals_actor_present CHECK (actor <> '')
+);
+-- One proposal of a review waits at a time: an approver never has to guess which one is meant.
+CREATE UNIQUE INDEX proposals_one_open ON decision_proposals (review_id) WHERE status = 'open';
+CREATE INDEX proposals_by_order ON decision_proposals (order_id);
 
 -- People who may use the operator page. A row stays when its login is disabled: decisions name it.
 CREATE TABLE operators (
@@ -625,12 +683,16 @@ CREATE INDEX operator_sessions_by_end ON operator_sessions (expires_at);
 CREATE TABLE audit_log (
     audit_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     order_id text,
+    review_id text,
     actor    text NOT NULL,
     channel  text NOT NULL,
     act      text NOT NULL,
     detail   jsonb NOT NULL,
     at       timestamptz NOT NULL DEFAULT now()
 );
+
+CREATE INDEX audit_by_review ON audit_log (review_id, audit_id) WHERE review_id IS NOT NULL;
+CREATE INDEX audit_by_order ON audit_log (order_id, audit_id) WHERE order_id IS NOT NULL;
 
 -- One token bucket per provider account and purpose, so that all processes together keep one rate.
 CREATE TABLE rate_buckets (

@@ -69,7 +69,7 @@ func TestUpAgainChangesNothing(t *testing.T) {
 var logs = map[string]string{
 	"observations":     `INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o', 'a', 1, 'send', 'unknown')`,
 	"transitions":      `INSERT INTO transitions (order_id, subject_kind, subject_id, from_status, to_status, trigger) VALUES ('o', 'order', 'o', '', 'open', 'x')`,
-	"review_decisions": `INSERT INTO review_decisions VALUES ('d', 'r', 1, 'o', 'x', 'ann', false, 'api', 'why', '{}', '{}', '{}')`,
+	"review_decisions": `INSERT INTO review_decisions VALUES ('d', 'r', 1, 'o', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}')`,
 	"audit_log":        `INSERT INTO audit_log (order_id, actor, channel, act, detail) VALUES ('o', 'ann', 'api', 'x', '{}')`,
 }
 

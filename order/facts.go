@@ -181,8 +181,11 @@ type Trigger struct {
 	Issuance IssuanceSeen // for IssuanceObserved
 	Ask      money.Amount // for RefundOpened
 	Refund   RefundSeen   // for RefundObserved
-	Decision Decision     // for DecisionMade
-	Code     string       // fault code, for the Unresolved triggers
+	Decision Decision     // for DecisionMade; with an Approver, as the first person proposed it
+	By       Actor        // for DecisionMade: who decides, or who proposed
+	Approver *Actor       // for DecisionMade: the second person; nil = nobody yet
+	Rules    DecisionRules
+	Code     string // fault code, for the Unresolved triggers
 }
 
 // Verdict says what became of a trigger.
@@ -194,6 +197,7 @@ const (
 	Unchanged Verdict = "unchanged" // it agrees with what is known
 	Stale     Verdict = "stale"     // the subject moved since it was read: look again (rule 5)
 	Rejected  Verdict = "rejected"  // the present state does not allow it; see Why
+	Proposed  Verdict = "proposed"  // a decision that waits for a second person: nothing moved yet
 	Mismatch  Verdict = "mismatch"  // the answer is not about this attempt, unit or refund, or its money differs
 )
 

@@ -218,7 +218,7 @@ func (m *refundModel) decide(t *rapid.T) {
 	}
 	f, x := m.facts(i), rv.ReviewFacts
 	f.Review = &x
-	if c := m.apply(t, i, f, Trigger{Kind: DecisionMade, Decision: d}); c.EndReview {
+	if c := m.apply(t, i, f, Trigger{Kind: DecisionMade, Decision: d, By: operator, Rules: DecisionRules{OnePerson: true}}); c.EndReview {
 		rv.Open = false
 	}
 }

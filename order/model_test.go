@@ -297,7 +297,7 @@ func (m *model) decide(t *rapid.T) {
 	}
 	x := r.ReviewFacts
 	f.Review = &x
-	if c := m.apply(t, r.attempt, r.unit, f, Trigger{Kind: DecisionMade, Decision: d}); c.EndReview {
+	if c := m.apply(t, r.attempt, r.unit, f, Trigger{Kind: DecisionMade, Decision: d, By: operator, Rules: DecisionRules{OnePerson: true}}); c.EndReview {
 		r.Open = false
 	}
 }

@@ -37,7 +37,7 @@ func Apply(f Facts, t Trigger) Change {
 	case RefundUnresolved:
 		return f.refundUnresolved(t.Code)
 	case DecisionMade:
-		return f.decided(t.Decision)
+		return f.decided(t)
 	}
 	return rejected("unknown_trigger")
 }

@@ -146,7 +146,9 @@ func walkRefundDecisions(w *walker) {
 				for _, v := range []int64{3, 4} {
 					rv := &ReviewFacts{ID: "rev_1", Reason: reason, Open: open, Version: 6, SubjectKind: SubjectRefund, SubjectVersion: v}
 					f := Facts{Order: OrderFacts{Status: OrderCompleted}, Attempt: a, Refund: r, Money: &m, Review: rv}
-					decisions(func(d Decision) { w.try(f, Trigger{Kind: DecisionMade, Decision: d}) })
+					decisions(func(d Decision) {
+						w.try(f, Trigger{Kind: DecisionMade, Decision: d, By: operator, Rules: DecisionRules{OnePerson: true}})
+					})
 				}
 			}
 		}

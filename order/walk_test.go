@@ -20,6 +20,9 @@ var (
 	walkUnit    = UnitKey{Order: "o-1", Line: 1, Ordinal: 1, Action: ActionIssue, Revision: 1}.ID()
 )
 
+// operator decides where nothing else is said of who does.
+var operator = Actor{Name: "ann", Role: RoleOperator, Channel: ChannelAPI, Authenticated: true}
+
 // allReasons is every review reason the code knows, from the guidance table.
 func allReasons() []ReviewReason {
 	var rs []ReviewReason
@@ -219,7 +222,9 @@ func walkDecisions(w *walker) {
 			}
 			for _, r := range reviews {
 				f.Review = r
-				decisions(func(d Decision) { w.try(f, Trigger{Kind: DecisionMade, Decision: d}) })
+				decisions(func(d Decision) {
+					w.try(f, Trigger{Kind: DecisionMade, Decision: d, By: operator, Rules: DecisionRules{OnePerson: true}})
+				})
 			}
 		}
 	}

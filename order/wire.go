@@ -97,7 +97,7 @@ type FactsChanged struct {
 type DecisionResult struct {
 	ReviewID   ReviewID `json:"review_id"`
 	DecisionID string   `json:"decision_id"`
-	Verdict    Verdict  `json:"verdict"` // applied or rejected
+	Verdict    Verdict  `json:"verdict"` // applied, proposed (it waits for a second person) or rejected
 	Why        string   `json:"why,omitempty"`
 	Replayed   bool     `json:"replayed,omitempty"` // the same decision had its effect before
 }

@@ -26,7 +26,7 @@ func (d decideCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	st, err := store.Open(ctx, c.DatabaseURL.Reveal(), 2, store.Options{Receivers: c.ReceiverNames()})
+	st, err := store.Open(ctx, c.DatabaseURL.Reveal(), 2, store.Options{Receivers: c.ReceiverNames(), Decisions: c.DecisionRules()})
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (d decideCommand) Run(ctx context.Context, s *streams) error {
 	res, orderID, err := st.Decide(ctx, order.Decision{
 		ReviewID: order.ReviewID(d.Review), ReviewVersion: d.Version, DecisionID: d.DecisionID, Decision: order.DecisionKind(d.Decision),
 		Actor: d.Actor, Reason: d.Reason, Evidence: order.Evidence{Reference: d.Reference, Proof: d.Proof},
-	}, store.Channel{Name: "command_line", Claimed: true, Sealer: func(u order.UnitID, ref string) []byte {
+	}, order.Actor{Role: order.RoleOperator, Channel: order.ChannelCommandLine}, store.Door{Seal: func(u order.UnitID, ref string) []byte {
 		return box.Seal([]byte(ref), order.ReferencePlace(u))
 	}})
 	if err != nil {

@@ -44,7 +44,7 @@ func (serveCommand) Run(ctx context.Context, s *streams) error {
 func serve(ctx context.Context, c config.Config, log *slog.Logger, ready func(api, ops string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	st, err := store.Open(ctx, c.DatabaseURL.Reveal(), c.DatabasePool, store.Options{Receivers: c.ReceiverNames()})
+	st, err := store.Open(ctx, c.DatabaseURL.Reveal(), c.DatabasePool, store.Options{Receivers: c.ReceiverNames(), Decisions: c.DecisionRules()})
 	if err != nil {
 		return err
 	}

@@ -313,7 +313,7 @@ func TestRule09_RefundsTakeLocksInOneOrder(t *testing.T) {
 			var id string
 			_ = e.owner.QueryRow(e.ctx(), "SELECT review_id FROM reviews WHERE order_id = $1 AND status = 'open' LIMIT 1", a.OrderID).Scan(&id)
 			d := order.Decision{ReviewID: order.ReviewID(id), Decision: order.DecideRequeryPayment, Actor: "ann", Reason: fmt.Sprint("look ", i)}
-			_, _, err := e.s.Decide(e.ctx(), d, Channel{Name: "api"})
+			_, _, err := e.s.Decide(e.ctx(), d, ann, Door{})
 			return err
 		},
 		func(sqlcgen.PaymentAttempt, sqlcgen.Refund, int) error {

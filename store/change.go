@@ -236,13 +236,24 @@ func writeReviews(ctx context.Context, w *work, sc *scene, c order.Change, about
 		orderID := sc.order.OrderID
 		err := w.write.ReviewOpen(ctx, sqlcgen.ReviewOpenParams{
 			ReviewID: string(order.NewReviewID()), OrderID: &orderID, SubjectKind: string(kind), SubjectID: id, SubjectVersion: version,
-			Reason: string(o.Reason), Code: o.Code, NextCheckAt: time.Now().Add(sc.policy.ReviewCheckEvery),
+			Reason: string(o.Reason), Code: o.Code, Gateway: sc.otherSide(kind), NextCheckAt: time.Now().Add(sc.policy.ReviewCheckEvery),
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// otherSide is who a review is about, for the queue's filter.
+func (sc *scene) otherSide(kind order.SubjectKind) string {
+	switch {
+	case kind == order.SubjectUnit && sc.unit != nil:
+		return sc.unit.Issuer
+	case sc.attempt != nil:
+		return sc.attempt.Gateway
+	}
+	return ""
 }
 
 // eventBody is what receivers get. It names ids, states and money, and nothing of the buyer.

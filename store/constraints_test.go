@@ -45,7 +45,8 @@ INSERT INTO webhook_receipts (gateway, account, environment, event_id, event_typ
 INSERT INTO orphan_payments (orphan_id, gateway, account, environment, subject) VALUES ('orp1', 'stripe', 'default', 'test', 'pi_7');
 INSERT INTO idempotency_keys (client_id, operation, key, fingerprint, subject_id, lease_token, lease_until) VALUES ('shop', 'op', 'k', '', 's', 't', now());
 INSERT INTO reviews (review_id, order_id, subject_kind, subject_id, subject_version, reason, next_check_at) VALUES ('r1', 'o1', 'attempt', 'a1', 1, 'late_payment', now());
-INSERT INTO review_decisions VALUES ('d1', 'r1', 1, 'o1', 'close_with_evidence', 'ann', false, 'api', 'why', '{}', '{}', '{}');
+INSERT INTO review_decisions VALUES ('d1', 'r1', 1, 'o1', 'close_with_evidence', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}');
+INSERT INTO decision_proposals VALUES ('d2', 'r1', 1, 1, 'o1', 'refund', '{}', 'ann', '', 'operator', false, 'api');
 INSERT INTO rate_buckets VALUES ('b', 1, now());
 `
 
@@ -169,10 +170,23 @@ var breaches = map[string]string{
 	"reviews_resolved_has_time":  `UPDATE reviews SET status = 'resolved', resolved_by = 'x'`,
 	"reviews_resolved_has_cause": `UPDATE reviews SET status = 'resolved', resolved_at = now()`,
 	"reviews_one_open":           `INSERT INTO reviews (review_id, subject_kind, subject_id, subject_version, reason, next_check_at) VALUES ('r2', 'attempt', 'a1', 1, 'late_payment', now())`,
-	"decisions_channel_known":    `INSERT INTO review_decisions VALUES ('d2', 'r1', 2, 'o1', 'x', 'ann', false, 'rumor', 'why', '{}', '{}', '{}')`,
-	"decisions_actor_present":    `INSERT INTO review_decisions VALUES ('d2', 'r1', 2, 'o1', 'x', '', false, 'api', 'why', '{}', '{}', '{}')`,
-	"decisions_one_per_version":  `INSERT INTO review_decisions VALUES ('d2', 'r1', 1, 'o1', 'x', 'bob', false, 'api', 'why', '{}', '{}', '{}')`,
-	"rate_buckets_not_negative":  `UPDATE rate_buckets SET tokens = -1`,
+	"decisions_channel_known":    `INSERT INTO review_decisions VALUES ('d2', 'r1', 2, 'o1', 'x', 'ann', 'operator', false, 'rumor', 'why', '{}', '{}', '{}')`,
+	"decisions_actor_present":    `INSERT INTO review_decisions VALUES ('d2', 'r1', 2, 'o1', 'x', '', 'operator', false, 'api', 'why', '{}', '{}', '{}')`,
+	"reviews_owner_present":      `UPDATE reviews SET owner = ''`,
+	"reviews_assigned_has_time":  `UPDATE reviews SET assigned_to = 'ann'`,
+	"decisions_role_decides":     `INSERT INTO review_decisions VALUES ('d3', 'r1', 2, 'o1', 'x', 'ann', 'viewer', false, 'api', 'why', '{}', '{}', '{}')`,
+	"decisions_approval_whole":   `INSERT INTO review_decisions VALUES ('d3', 'r1', 2, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', '', 'approver', 'api', 'ok')`,
+	"decisions_approver_may":     `INSERT INTO review_decisions VALUES ('d3', 'r1', 2, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', 'bob', 'approver', 'temporal_update', 'ok')`,
+	"decisions_two_persons":      `INSERT INTO review_decisions VALUES ('d3', 'r1', 2, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', 'Ann', 'approver', 'api', 'ok')`,
+	"decisions_approval_unique": `INSERT INTO review_decisions VALUES ('d3', 'r1', 2, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', 'bob', 'approver', 'api', 'ok'),
+		('d4', 'r1', 3, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', 'bob', 'approver', 'api', 'ok')`,
+	"proposals_status_known":    `UPDATE decision_proposals SET status = 'forgotten', ended_at = now()`,
+	"proposals_ended_has_time":  `UPDATE decision_proposals SET status = 'applied'`,
+	"proposals_channel_known":   `UPDATE decision_proposals SET channel = 'rumor'`,
+	"proposals_actor_present":   `UPDATE decision_proposals SET actor = ''`,
+	"proposals_one_open":        `INSERT INTO decision_proposals VALUES ('d3', 'r1', 1, 1, 'o1', 'refund', '{}', 'bob', '', 'operator', false, 'api')`,
+	"decisions_one_per_version": `INSERT INTO review_decisions VALUES ('d2', 'r1', 1, 'o1', 'x', 'bob', 'operator', false, 'api', 'why', '{}', '{}', '{}')`,
+	"rate_buckets_not_negative": `UPDATE rate_buckets SET tokens = -1`,
 }
 
 func TestEveryNamedRuleOfTheSchemaFires(t *testing.T) {

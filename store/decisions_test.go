@@ -32,8 +32,10 @@ func TestConfirmProvided(t *testing.T) {
 	d.Evidence.Reference = ""
 	require.Equal(t, "evidence_reference_missing", e.decide(d).Why)
 	d.Evidence.Reference = "iss_77"
-	sealed := Channel{Name: "page", Sealer: func(_ order.UnitID, ref string) []byte { return []byte("sealed:" + ref) }}
-	r, id, err := e.s.Decide(e.ctx(), d, sealed)
+	sealed := Door{Seal: func(_ order.UnitID, ref string) []byte { return []byte("sealed:" + ref) }}
+	onPage := ann
+	onPage.Channel = order.ChannelPage
+	r, id, err := e.s.Decide(e.ctx(), d, onPage, sealed)
 	require.NoError(t, err)
 	require.Equal(t, order.Applied, r.Verdict)
 	require.Equal(t, order.ID("o"), id)
@@ -96,7 +98,7 @@ func TestSameDecisionTwiceIsOneEffect(t *testing.T) {
 	d := decision(e.review(string(u)), order.DecideRerunUnit)
 	var replayed atomic.Int32
 	for _, err := range together(20, func(int) error {
-		r, _, err := e.s.Decide(e.ctx(), d, Channel{Name: "api"})
+		r, _, err := e.s.Decide(e.ctx(), d, ann, Door{})
 		if err == nil && r.Verdict != order.Applied {
 			return fmt.Errorf("told %s %s", r.Verdict, r.Why)
 		}
@@ -126,7 +128,7 @@ func TestTwoDifferentDecisionsOnOneVersion(t *testing.T) {
 	for _, err := range together(30, func(i int) error {
 		d := decision(r, kinds[i%3])
 		d.Reason = fmt.Sprint("reason ", i)
-		res, _, err := e.s.Decide(e.ctx(), d, Channel{Name: "api"})
+		res, _, err := e.s.Decide(e.ctx(), d, ann, Door{})
 		whys[i] = string(res.Verdict) + " " + res.Why
 		return err
 	}) {
@@ -166,7 +168,9 @@ func TestDecisionOnWhatMoved(t *testing.T) {
 	require.Equal(t, "decision_not_allowed", e.decide(decision(r, "retry_everything")).Why)
 	bare := decision(r, order.DecideConfirmProvided)
 	bare.Actor = ""
-	require.Equal(t, "actor_missing", e.decide(bare).Why)
+	nobody, _, err := e.s.Decide(e.ctx(), bare, order.Actor{Role: order.RoleOperator, Channel: order.ChannelTemporalSignal}, Door{})
+	require.NoError(t, err)
+	require.Equal(t, "actor_missing", nobody.Why)
 	require.EqualValues(t, 0, e.count("SELECT count(*) FROM review_decisions"))
 	require.EqualValues(t, 7, e.count("SELECT count(*) FROM audit_log WHERE act = 'decision_refused'"), "every refusal is kept (I7)")
 }
@@ -210,7 +214,7 @@ func TestDecisionWaitsForTheOrder(t *testing.T) {
 			_, err := e.s.Reflect(e.ctx(), idOf(a))
 			return err
 		}
-		_, _, err := e.s.Decide(e.ctx(), d, Channel{Name: "api"})
+		_, _, err := e.s.Decide(e.ctx(), d, ann, Door{})
 		return err
 	})
 	require.NoError(t, errs[0])
@@ -276,7 +280,7 @@ func TestDecideNeedsOneConnection(t *testing.T) {
 	for _, err := range together(8, func(i int) error {
 		d := decision(r, order.DecideRequeryIssuance)
 		d.Reason = fmt.Sprint(i)
-		_, _, err := e.s.Decide(ctx, d, Channel{Name: "api"})
+		_, _, err := e.s.Decide(ctx, d, ann, Door{})
 		return err
 	}) {
 		require.NoError(t, err)

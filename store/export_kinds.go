@@ -234,7 +234,8 @@ func exportLogs() []ExportKind {
 			Kind: "review", Table: "reviews", Order: "review_id", Means: "A question for a person.",
 			Fields: fields(
 				text("review_id", ""), text("order_id", "null for an orphan"), text("subject_kind", ""), text("subject_id", ""), number("subject_version", ""),
-				text("reason", "see docs/runbook.md"), text("code", ""), text("status", "`open` or `resolved`"), number("version", ""), text("owner", "who has it"),
+				text("reason", "see docs/runbook.md"), text("code", ""), text("status", "`open` or `resolved`"), number("version", ""), text("owner", "the group that answers for it"),
+				text("assigned_to", "the person who has taken it"), moment("assigned_at", ""), text("gateway", "the other side it is about"),
 				moment("opened_at", ""), moment("next_check_at", ""), moment("resolved_at", ""), text("resolved_by", "a decision's id, or `evidence`"),
 			),
 		},
@@ -242,16 +243,28 @@ func exportLogs() []ExportKind {
 			Kind: "decision", Table: "review_decisions", Order: "at, decision_id", Means: "What a person decided, with its reason. Never changed.",
 			Fields: fields(
 				text("decision_id", ""), text("review_id", ""), number("review_version", "that was decided on"), text("order_id", ""), text("decision", ""), text("actor", "who"),
-				boolean("actor_claimed", "nobody checked who"), text("channel", "through which door"), text("reason", "in the person's words"),
+				text("actor_role", "as what"), boolean("actor_claimed", "nobody checked who"), text("channel", "through which door"), text("reason", "in the person's words"),
 				object("evidence", "in the person's words; the goods' own reference of `confirm_provided` is left out").
 					as("CASE WHEN decision = 'confirm_provided' THEN evidence - 'reference' ELSE evidence END"),
-				object("before", "states before"), object("after", "states after"), text("operation_id", ""), moment("at", ""),
+				object("before", "states before"), object("after", "states after"), text("operation_id", ""),
+				text("approval_id", "the second person's decision; empty where none was needed"), text("approver", "the second person"), text("approver_role", ""),
+				text("approver_channel", ""), text("approver_reason", "in that person's words"), moment("at", ""),
 			),
+		},
+		{
+			Kind: "proposal", Table: "decision_proposals", Order: "at, decision_id", Means: "What a first person decided and needed a second one for.",
+			Fields: fields(
+				text("decision_id", "also the decision's, once it is effective"), text("review_id", ""), number("review_version", "that was looked at"),
+				number("subject_version", "that it is about"), text("order_id", ""), text("decision", ""), text("actor", "who"), text("actor_role", "as what"),
+				boolean("actor_claimed", "nobody checked who"), text("channel", "through which door"), text("status", "`open`, `applied` or `replaced`"),
+				moment("at", ""), moment("ended_at", ""),
+			),
+			Withheld: []string{"content", "actor_person"},
 		},
 		{
 			Kind: "refusal", Table: "audit_log", Order: "audit_id", Means: "What was refused, and other acts that leave no row elsewhere. Never changed.",
 			Fields: fields(
-				number("audit_id", ""), text("order_id", ""), text("actor", "as claimed"), text("channel", ""), text("act", ""), object("detail", "ids and words of ours"), moment("at", ""),
+				number("audit_id", ""), text("order_id", ""), text("review_id", ""), text("actor", "as claimed"), text("channel", ""), text("act", ""), object("detail", "ids and words of ours"), moment("at", ""),
 			),
 		},
 	}

@@ -27,6 +27,9 @@ type env struct {
 
 const client order.ClientID = "shop"
 
+// ann may decide; who she is was proven.
+var ann = order.Actor{Name: "ann", Role: order.RoleOperator, Channel: order.ChannelAPI, Authenticated: true}
+
 var account = order.Account{Gateway: "stripe", Name: "default", Environment: "test"}
 
 func setup(t *testing.T, receivers ...string) *env { return setupConns(t, 12, "", receivers...) }
@@ -42,7 +45,7 @@ func setupConns(t *testing.T, conns int32, ownerSetting string, receivers ...str
 		_, err := owner.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET %s", db.Name, ownerSetting))
 		require.NoError(t, err)
 	}
-	s, err := Open(t.Context(), db.AppURL, conns, Options{Receivers: receivers})
+	s, err := Open(t.Context(), db.AppURL, conns, Options{Receivers: receivers, Decisions: order.DecisionRules{OnePerson: true}})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return &env{t: t, db: db, s: s, owner: owner}
@@ -243,7 +246,7 @@ func decision(r sqlcgen.Review, k order.DecisionKind) order.Decision {
 
 func (e *env) decide(d order.Decision) order.DecisionResult {
 	e.t.Helper()
-	r, _, err := e.s.Decide(e.ctx(), d, Channel{Name: "api"})
+	r, _, err := e.s.Decide(e.ctx(), d, ann, Door{})
 	require.NoError(e.t, err)
 	return r
 }

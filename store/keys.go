@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"orderflow/internal/fault"
@@ -14,11 +15,46 @@ type Caller struct {
 	KeyID  string
 	Client order.ClientID
 	Scopes []string
+	Name   string // what the audit calls whoever holds the key; empty = the client
+	Person string // the human it was given to, if it is one person's
+}
+
+// The scopes of an API key. The last three are a person's roles: each may do all that the one before it may.
+const (
+	ScopeCheckout = "checkout" // orders, payments, stock
+	ScopeView     = "view"     // reads reviews
+	ScopeOperate  = "operate"  // refunds; takes and decides reviews
+	ScopeApprove  = "approve"  // is the second person
+)
+
+// Everyone is the client of a key that belongs to the installation and not to one checkout: it sees every client's reviews.
+const Everyone order.ClientID = "*"
+
+// Role is the highest role the key's scopes give; empty = none.
+func (c Caller) Role() order.Role {
+	switch {
+	case slices.Contains(c.Scopes, ScopeApprove):
+		return order.RoleApprover
+	case slices.Contains(c.Scopes, ScopeOperate):
+		return order.RoleOperator
+	case slices.Contains(c.Scopes, ScopeView):
+		return order.RoleViewer
+	}
+	return ""
+}
+
+// Actor is who decides with the key.
+func (c Caller) Actor(channel order.Channel) order.Actor {
+	name := c.Name
+	if name == "" {
+		name = string(c.Client)
+	}
+	return order.Actor{Name: name, Person: c.Person, Role: c.Role(), Channel: channel, Authenticated: true}
 }
 
 // APIKeyAdd stores the hash of an API key. Adding it again changes nothing.
 func (s *Store) APIKeyAdd(ctx context.Context, c Caller, hash []byte) error {
-	return translate("add api key", s.q().ApiKeyInsert(ctx, sqlcgen.ApiKeyInsertParams{KeyID: c.KeyID, ClientID: string(c.Client), Hash: hash, Scopes: c.Scopes}))
+	return translate("add api key", s.q().ApiKeyInsert(ctx, sqlcgen.ApiKeyInsertParams{KeyID: c.KeyID, ClientID: string(c.Client), Hash: hash, Scopes: c.Scopes, Name: c.Name, Person: c.Person}))
 }
 
 // APIKeyByHash finds the caller of a key.
@@ -27,7 +63,7 @@ func (s *Store) APIKeyByHash(ctx context.Context, hash []byte) (Caller, error) {
 	if err != nil {
 		return Caller{}, translate("find api key", err)
 	}
-	return Caller{KeyID: r.KeyID, Client: order.ClientID(r.ClientID), Scopes: r.Scopes}, nil
+	return Caller{KeyID: r.KeyID, Client: order.ClientID(r.ClientID), Scopes: r.Scopes, Name: r.Name, Person: r.Person}, nil
 }
 
 // Key names one idempotency key: never without the caller and the operation in it.

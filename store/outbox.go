@@ -86,7 +86,7 @@ func (s *Store) deliveryFailed(ctx context.Context, w *work, id order.ID, r Deli
 		status = "parked"
 		err := w.write.ReviewOpen(ctx, sqlcgen.ReviewOpenParams{
 			ReviewID: string(order.NewReviewID()), OrderID: ptr(string(id)), SubjectKind: string(order.SubjectEvent), SubjectID: r.EventID + "/" + r.Receiver,
-			Reason: string(order.ReviewPoisonEvent), Code: r.Code, NextCheckAt: time.Now().Add(24 * time.Hour),
+			Reason: string(order.ReviewPoisonEvent), Code: r.Code, Gateway: r.Receiver, NextCheckAt: time.Now().Add(24 * time.Hour),
 		})
 		if err != nil {
 			return err

@@ -282,7 +282,7 @@ type orphanNote struct {
 
 func (n orphanNote) subject() string { return reconcile.Subject(n.id, n.reference) }
 
-// DefaultOwner owns the reviews of orphans until somebody takes them.
+// DefaultOwner is the group that answers for a review: the schema's default for all of them.
 const DefaultOwner = "operations"
 
 // noteOrphans keeps payments that nothing explains, one row and one open review each. What a person has closed stays closed.
@@ -301,7 +301,7 @@ func noteOrphans(ctx context.Context, w *work, notes []orphanNote, owner string)
 			continue
 		}
 		err = w.write.OrphanReviewOpen(ctx, sqlcgen.OrphanReviewOpenParams{
-			ReviewID: string(order.NewReviewID()), OrphanID: o.OrphanID, Owner: owner,
+			ReviewID: string(order.NewReviewID()), OrphanID: o.OrphanID, Owner: owner, Gateway: n.account.Gateway,
 			NextCheckAt: time.Now().Add(order.DefaultPolicy().ReviewCheckEvery),
 		})
 		if err != nil {

@@ -5,44 +5,46 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 
 	"orderflow/internal/fault"
+	"orderflow/internal/money"
 	"orderflow/order"
 	"orderflow/store/sqlcgen"
 )
 
-// Channel says through which door a decision came, and whether its actor is only claimed.
-type Channel struct {
-	Name    string // "api", "page", "command_line", "temporal_update", "temporal_signal"
-	Claimed bool   // nobody checked who the actor is
-	Sealer  func(unit order.UnitID, reference string) []byte
+// Door is what a decision needs of the process that it comes in by.
+type Door struct {
+	Client order.ClientID                                         // whose orders' reviews may be decided; "" = everybody's, orphans included
+	Seal   func(unit order.UnitID, reference string) []byte       // encrypts what the buyer gets to hold, for confirm_provided; nil = it is not kept
+	Refund func(context.Context, RefundPlan) (RefundDraft, error) // freezes a refund's request, for refund; nil = refunds are refused here
 }
 
-// Decide applies a person's decision: the rule, its effect, the decision row and the log in one transaction. The same
-// decision again is one effect and the same answer (A2); what the rule rejects changes nothing and is kept in the audit log.
-func (s *Store) Decide(ctx context.Context, d order.Decision, ch Channel) (order.DecisionResult, order.ID, error) {
-	named := d.DecisionID != ""
-	res := order.DecisionResult{ReviewID: d.ReviewID, DecisionID: d.DecisionID}
-	var orderID order.ID
-	err := s.inTx(ctx, "decide review", func(ctx context.Context, w *work) error {
-		res.Verdict, res.Why, res.Replayed = "", "", false
-		r, err := w.read.ReviewGet(ctx, string(d.ReviewID)) // on this connection: waiting for a second one could wait for ever
-		if isNoRows(err) {
-			res.Verdict, res.Why = order.Rejected, "no_such_review"
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if r.OrderID != nil {
-			orderID = order.ID(*r.OrderID)
-		}
-		return s.decide(ctx, w, r, d, named, ch, &res)
-	})
-	if err == nil && res.Verdict == order.Rejected {
-		s.auditRefusal(ctx, orderID, d, ch, res.Why)
+// RefundPlan is what a refund that a person decided has to be planned for: this attempt's captured money, this much of it. It is asked
+// inside the transaction, so planning must be free of effects and of waiting.
+type RefundPlan struct {
+	Attempt sqlcgen.PaymentAttempt
+	Payment sqlcgen.Payment
+	Amount  money.Amount
+	Left    int64 // what may still go back, before this refund
+}
+
+// Decide applies a person's decision: the rule, its effect, the decision row and the log in one transaction. The same decision again
+// is one effect and the same answer (A2); what the rule rejects changes nothing and is kept in the audit log. Where a second person is
+// needed the verdict is order.Proposed: the proposal is stored, and a decision with Approves set to its id makes it effective. An
+// authenticated actor's name replaces the one that the decision claims; otherwise the claimed one is the actor's.
+func (s *Store) Decide(ctx context.Context, d order.Decision, by order.Actor, door Door) (order.DecisionResult, order.ID, error) {
+	if by.Authenticated {
+		d.Actor = by.Name
+	} else {
+		by.Name = d.Actor
 	}
-	return res, orderID, err
+	m := deciding{store: s, d: d, by: by, door: door, named: d.DecisionID != "", res: order.DecisionResult{ReviewID: d.ReviewID, DecisionID: d.DecisionID}}
+	err := s.inTx(ctx, "decide review", m.try)
+	if err == nil && m.res.Verdict == order.Rejected {
+		s.auditRefusal(ctx, m.order, d, by, m.res.Why)
+	}
+	return m.res, m.order, err
 }
 
 // contentID makes the id of a decision that brought none: the same words are the same decision. Asking the other side leaves
@@ -56,42 +58,154 @@ func contentID(d order.Decision, current int64) string {
 	return "dec_" + hex.EncodeToString(h[:16])
 }
 
-func (s *Store) decide(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision, named bool, ch Channel, res *order.DecisionResult) error {
+// deciding is one decision on its way through a transaction, which may run more than once.
+type deciding struct {
+	store *Store
+	d     order.Decision
+	by    order.Actor
+	door  Door
+	named bool // the decision brought an id
+	order order.ID
+	res   order.DecisionResult
+}
+
+func (m *deciding) reject(why string) error {
+	m.res.Verdict, m.res.Why, m.res.Replayed = order.Rejected, why, false
+	return nil
+}
+
+func (m *deciding) try(ctx context.Context, w *work) error {
+	m.res.Verdict, m.res.Why, m.res.Replayed = "", "", false
+	r, err := w.read.ReviewGet(ctx, string(m.d.ReviewID)) // on this connection: waiting for a second one could wait for ever
+	if isNoRows(err) {
+		return m.reject("no_such_review")
+	}
+	if err != nil {
+		return err
+	}
 	sc, err := decisionScene(ctx, w, r)
 	if err != nil {
 		return err
 	}
+	if m.door.Client != "" && sc.order.ClientID != string(m.door.Client) { // as one that does not exist
+		return m.reject("no_such_review")
+	}
+	m.order = order.ID(sc.order.OrderID)
 	if r, err = w.read.ReviewLock(ctx, r.ReviewID); err != nil { // again, now that its order cannot move
 		return err
 	}
-	if !named {
+	d := m.d
+	if !m.named {
 		d.DecisionID = contentID(d, r.Version)
-		res.DecisionID = d.DecisionID
+		m.res.DecisionID = d.DecisionID
 	}
-	if old, err := w.read.DecisionGet(ctx, d.DecisionID); err == nil {
-		res.Verdict, res.Replayed = order.Applied, true
-		if old.ReviewID != r.ReviewID || old.Decision != string(d.Decision) {
-			res.Verdict, res.Why, res.Replayed = order.Rejected, "decision_id_used", false
-		}
-		return nil
-	} else if !isNoRows(err) {
+	if done, err := m.before(ctx, w, r, d); done || err != nil {
+		return err
+	}
+	p, t, err := m.trigger(ctx, w, r, d)
+	if t.Kind == "" || err != nil {
 		return err
 	}
 	f := sc.facts()
-	f.Review = &order.ReviewFacts{
-		ID: order.ReviewID(r.ReviewID), Reason: order.ReviewReason(r.Reason), Open: r.Status == "open", Version: r.Version,
-		SubjectKind: order.SubjectKind(r.SubjectKind), SubjectVersion: r.SubjectVersion,
-	}
+	f.Review = reviewFacts(r)
 	op, err := lastSend(ctx, w, sc, &f)
 	if err != nil {
 		return err
 	}
-	c := order.Apply(f, order.Trigger{Kind: order.DecisionMade, Decision: d})
-	res.Verdict, res.Why = c.Verdict, c.Why
-	if c.Verdict != order.Applied {
-		return nil
+	c := order.Apply(f, t)
+	m.res.Verdict, m.res.Why = c.Verdict, c.Why
+	switch c.Verdict {
+	case order.Applied:
+		return m.write(ctx, w, &sc, r, decided{t: t, c: c, op: op, approval: d, proposal: p})
+	case order.Proposed:
+		return m.propose(ctx, w, r, t.Decision)
 	}
-	return s.writeDecision(ctx, w, &sc, r, d, ch, c, op)
+	return nil
+}
+
+// before answers a decision whose id is known: the same one is one effect, another one may not use it.
+func (m *deciding) before(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision) (bool, error) {
+	old, err := w.read.DecisionGet(ctx, d.DecisionID)
+	switch {
+	case err == nil:
+		m.res.Verdict, m.res.Replayed = order.Applied, true
+		approved := old.ApprovalID == d.DecisionID
+		if old.ReviewID != r.ReviewID || old.Decision != string(d.Decision) || approved != (d.Approves != "") || (approved && d.Approves != old.DecisionID) {
+			return true, m.reject("decision_id_used")
+		}
+		return true, nil
+	case !isNoRows(err):
+		return true, err
+	}
+	p, err := w.read.ProposalGet(ctx, d.DecisionID)
+	switch {
+	case isNoRows(err):
+		return false, nil
+	case err != nil:
+		return true, err
+	case p.ReviewID != r.ReviewID || p.Decision != string(d.Decision) || d.Approves != "":
+		return true, m.reject("decision_id_used")
+	case p.Status != "open":
+		return true, m.reject("proposal_replaced")
+	}
+	m.res.Verdict, m.res.Replayed = order.Proposed, true
+	return true, nil
+}
+
+// trigger is what the rule is asked. Of an approval it is the proposal as the first person made it, with the second person beside it. An
+// empty kind means that the approval was refused before that.
+func (m *deciding) trigger(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision) (string, order.Trigger, error) {
+	t := order.Trigger{Kind: order.DecisionMade, Decision: d, By: m.by, Rules: m.store.opts.Decisions}
+	if d.Approves == "" {
+		return "", t, nil
+	}
+	p, err := w.read.ProposalGet(ctx, d.Approves)
+	switch {
+	case isNoRows(err):
+		return "", order.Trigger{}, m.reject("no_such_proposal")
+	case err != nil:
+		return "", order.Trigger{}, err
+	case p.ReviewID != r.ReviewID || p.Decision != string(d.Decision):
+		return "", order.Trigger{}, m.reject("no_such_proposal")
+	case p.Status != "open":
+		return "", order.Trigger{}, m.reject("proposal_" + p.Status)
+	case p.SubjectVersion != r.SubjectVersion && r.Status == "open":
+		return "", order.Trigger{}, m.reject("subject_moved")
+	}
+	if err := json.Unmarshal(p.Content, &t.Decision); err != nil {
+		return "", order.Trigger{}, fault.Wrap(fault.InternalError, "read proposal", err)
+	}
+	t.Decision.ReviewVersion = d.ReviewVersion // as the second person saw it
+	t.By = order.Actor{Name: p.Actor, Person: p.ActorPerson, Role: order.Role(p.ActorRole), Channel: order.Channel(p.Channel), Authenticated: !p.ActorClaimed}
+	second := m.by
+	t.Approver = &second
+	return p.DecisionID, t, nil
+}
+
+// propose stores what waits for a second person. The review's version rises: who looked at it before has not seen the proposal.
+func (m *deciding) propose(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision) error {
+	content, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if err := w.write.ProposalsReplace(ctx, r.ReviewID); err != nil {
+		return err
+	}
+	if err := w.write.ProposalInsert(ctx, sqlcgen.ProposalInsertParams{
+		DecisionID: d.DecisionID, ReviewID: r.ReviewID, ReviewVersion: r.Version, SubjectVersion: r.SubjectVersion, OrderID: r.OrderID,
+		Decision: string(d.Decision), Content: content, Actor: m.by.Name, ActorPerson: m.by.Person, ActorRole: string(m.by.Role),
+		ActorClaimed: !m.by.Authenticated, Channel: string(m.by.Channel),
+	}); err != nil {
+		return err
+	}
+	return w.write.ReviewProposed(ctx, r.ReviewID)
+}
+
+func reviewFacts(r sqlcgen.Review) *order.ReviewFacts {
+	return &order.ReviewFacts{
+		ID: order.ReviewID(r.ReviewID), Reason: order.ReviewReason(r.Reason), Open: r.Status == "open", Version: r.Version,
+		SubjectKind: order.SubjectKind(r.SubjectKind), SubjectVersion: r.SubjectVersion,
+	}
 }
 
 // decisionScene locks order first, then the subject (rule 9).
@@ -143,57 +257,82 @@ func lastSend(ctx context.Context, w *work, sc scene, f *order.Facts) (string, e
 	return op.OperationID, err
 }
 
-func (s *Store) writeDecision(ctx context.Context, w *work, sc *scene, r sqlcgen.Review, d order.Decision, ch Channel, c order.Change, op string) error {
-	before, after := subjectStates(*sc), ""
+// decided is what is to be written of a decision that the rule applies.
+type decided struct {
+	t        order.Trigger
+	c        order.Change
+	op       string
+	approval order.Decision // the second person's, or the decision itself
+	proposal string         // its id, if this makes one effective
+}
+
+func (m *deciding) write(ctx context.Context, w *work, sc *scene, r sqlcgen.Review, x decided) error {
+	d, c := x.t.Decision, x.c
+	before := subjectStates(*sc)
 	if c.To(order.SubjectUnit) == order.UnitIssued && sc.unit != nil {
-		p := sqlcgen.IssuanceInsertParams{
-			IssuanceID: "iss_" + sc.unit.UnitID, UnitID: sc.unit.UnitID, OrderID: sc.order.OrderID, Issuer: sc.unit.Issuer, Source: "operator",
-		}
-		if op != "" {
-			p.OperationID = &op
-		}
-		if ch.Sealer != nil {
-			p.SealedReference = ch.Sealer(order.UnitID(sc.unit.UnitID), d.Evidence.Reference)
-		}
-		if err := w.write.IssuanceInsert(ctx, p); err != nil {
+		if err := m.writeIssuance(ctx, w, sc, d, x.op); err != nil {
 			return err
 		}
 	}
-	if err := s.write(ctx, w, sc, c, cause{trigger: order.DecisionMade, decision: d.DecisionID}); err != nil {
+	if err := m.store.write(ctx, w, sc, c, cause{trigger: order.DecisionMade, decision: d.DecisionID}); err != nil {
 		return err
 	}
-	if c.EndReview {
-		if err := w.write.ReviewResolveOne(ctx, d.DecisionID, r.ReviewID); err != nil {
-			return err
-		}
-		switch order.SubjectKind(r.SubjectKind) {
-		case order.SubjectEvent:
-			if err := w.write.DeliverySkip(ctx, r.SubjectID, sc.order.OrderID); err != nil {
-				return err
-			}
-		case order.SubjectOrphan:
-			if err := w.write.OrphanClose(ctx, r.SubjectID); err != nil {
-				return err
-			}
-		}
-	} else if err := w.write.ReviewBump(ctx, r.ReviewID); err != nil {
+	if err := endOrBump(ctx, w, sc, r, d, c); err != nil {
 		return err
 	}
-	after = subjectStates(*sc)
 	evidence, err := json.Marshal(d.Evidence)
 	if err != nil {
 		return err
 	}
-	if err := w.write.DecisionInsert(ctx, sqlcgen.DecisionInsertParams{
-		DecisionID: d.DecisionID, ReviewID: r.ReviewID, ReviewVersion: r.Version, OrderID: r.OrderID, Decision: string(d.Decision), Actor: d.Actor,
-		ActorClaimed: ch.Claimed, Channel: ch.Name, Reason: d.Reason, Evidence: evidence, Before: []byte(before), After: []byte(after), OperationID: op,
-	}); err != nil {
+	by := x.t.By
+	p := sqlcgen.DecisionInsertParams{
+		DecisionID: d.DecisionID, ReviewID: r.ReviewID, ReviewVersion: r.Version, OrderID: r.OrderID, Decision: string(d.Decision),
+		Actor: by.Name, ActorRole: string(by.Role), ActorClaimed: !by.Authenticated, Channel: string(by.Channel), Reason: d.Reason,
+		Evidence: evidence, Before: []byte(before), After: []byte(subjectStates(*sc)), OperationID: x.op,
+	}
+	if a := x.t.Approver; a != nil {
+		p.ApprovalID, p.Approver, p.ApproverRole, p.ApproverChannel, p.ApproverReason = x.approval.DecisionID, a.Name, string(a.Role), string(a.Channel), x.approval.Reason
+		if err := w.write.ProposalApplied(ctx, x.proposal); err != nil {
+			return err
+		}
+	}
+	if err := w.write.DecisionInsert(ctx, p); err != nil {
 		return err
 	}
 	if r.OrderID == nil {
 		return nil
 	}
 	return w.write.OrderRaiseWork(ctx, *r.OrderID)
+}
+
+func (m *deciding) writeIssuance(ctx context.Context, w *work, sc *scene, d order.Decision, op string) error {
+	p := sqlcgen.IssuanceInsertParams{
+		IssuanceID: "iss_" + sc.unit.UnitID, UnitID: sc.unit.UnitID, OrderID: sc.order.OrderID, Issuer: sc.unit.Issuer, Source: "operator",
+	}
+	if op != "" {
+		p.OperationID = &op
+	}
+	if m.door.Seal != nil {
+		p.SealedReference = m.door.Seal(order.UnitID(sc.unit.UnitID), d.Evidence.Reference)
+	}
+	return w.write.IssuanceInsert(ctx, p)
+}
+
+// endOrBump ends the decided review with what hangs on it, or raises its version.
+func endOrBump(ctx context.Context, w *work, sc *scene, r sqlcgen.Review, d order.Decision, c order.Change) error {
+	if !c.EndReview {
+		return w.write.ReviewBump(ctx, r.ReviewID)
+	}
+	if err := w.write.ReviewResolveOne(ctx, d.DecisionID, r.ReviewID); err != nil {
+		return err
+	}
+	switch order.SubjectKind(r.SubjectKind) {
+	case order.SubjectEvent:
+		return w.write.DeliverySkip(ctx, r.SubjectID, sc.order.OrderID)
+	case order.SubjectOrphan:
+		return w.write.OrphanClose(ctx, r.SubjectID)
+	}
+	return nil
 }
 
 // subjectStates is the decision's before and after, as JSON.
@@ -213,13 +352,28 @@ func subjectStates(sc scene) string {
 }
 
 // auditRefusal keeps what was refused. A refusal has no effect, so failing to write it must not fail the answer.
-func (s *Store) auditRefusal(ctx context.Context, orderID order.ID, d order.Decision, ch Channel, why string) {
-	detail, _ := json.Marshal(map[string]string{"review_id": string(d.ReviewID), "decision": string(d.Decision), "why": why})
-	p := sqlcgen.AuditInsertParams{Actor: d.Actor, Channel: ch.Name, Act: "decision_refused", Detail: detail}
+func (s *Store) auditRefusal(ctx context.Context, orderID order.ID, d order.Decision, by order.Actor, why string) {
+	detail, _ := json.Marshal(map[string]any{
+		"review_id": bounded(string(d.ReviewID)), "decision": bounded(string(d.Decision)), "why": why, "role": by.Role, "claimed": !by.Authenticated,
+		"approves": bounded(d.Approves),
+	})
+	p := sqlcgen.AuditInsertParams{Actor: bounded(by.Name), Channel: string(by.Channel), Act: "decision_refused", Detail: detail}
 	if orderID != "" {
 		p.OrderID = ptr(string(orderID))
 	}
+	if d.ReviewID != "" {
+		p.ReviewID = ptr(bounded(string(d.ReviewID)))
+	}
 	_ = s.q().AuditInsert(ctx, p)
+}
+
+// bounded keeps the beginning of what somebody typed: a log row is no place for a megabyte.
+func bounded(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
 }
 
 // Review reads one review.

@@ -354,7 +354,7 @@ func TestRule09_LocksAreTakenInOneOrder(t *testing.T) {
 			var r string
 			_ = e.owner.QueryRow(e.ctx(), "SELECT review_id FROM reviews WHERE order_id = $1 AND status = 'open' LIMIT 1", string(o.d.ID)).Scan(&r)
 			d := order.Decision{ReviewID: order.ReviewID(r), Decision: order.DecideRequeryIssuance, Actor: "ann", Reason: fmt.Sprint("look ", i)}
-			_, _, err := e.s.Decide(e.ctx(), d, Channel{Name: "api"})
+			_, _, err := e.s.Decide(e.ctx(), d, ann, Door{})
 			return err
 		},
 		func(o one, _ int) error { _, err := e.s.OrderExpire(e.ctx(), o.d.ID); return err },

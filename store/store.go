@@ -13,12 +13,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"orderflow/internal/fault"
+	"orderflow/order"
 	"orderflow/store/sqlcgen"
 )
 
 // Options are what the store needs to know of the configuration.
 type Options struct {
-	Receivers []string // event receivers: every event gets one delivery row for each
+	Receivers []string            // event receivers: every event gets one delivery row for each
+	Decisions order.DecisionRules // how people may decide; the zero value asks for a second person
 }
 
 // Store is safe for concurrent use.

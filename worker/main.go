@@ -51,7 +51,7 @@ func run() error {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
-	st, err := store.Open(ctx, cfg.DatabaseURL.Reveal(), cfg.DatabasePool, store.Options{Receivers: cfg.ReceiverNames()})
+	st, err := store.Open(ctx, cfg.DatabaseURL.Reveal(), cfg.DatabasePool, store.Options{Receivers: cfg.ReceiverNames(), Decisions: cfg.DecisionRules()})
 	if err != nil {
 		return fmt.Errorf("%w: check DATABASE_URL, and run `starter setup` on a new database", err)
 	}

@@ -132,12 +132,12 @@ func (w *orderRun) resolveReview(ctx workflow.Context, d order.Decision) (order.
 	if err := workflow.Await(ctx, func() bool { return w.loaded }); err != nil {
 		return order.DecisionResult{}, err
 	}
-	return w.decide(ctx, d, "temporal_update")
+	return w.decide(ctx, d, order.ChannelTemporalUpdate)
 }
 
-func (w *orderRun) decide(ctx workflow.Context, d order.Decision, channel string) (order.DecisionResult, error) {
-	r, err := database[order.DecisionResult](ctx, "apply a decision", acts.Decide, activities.DecideInput{Decision: d, Channel: channel})
-	if err == nil && r.Verdict == order.Applied {
+func (w *orderRun) decide(ctx workflow.Context, d order.Decision, channel order.Channel) (order.DecisionResult, error) {
+	r, err := database[order.DecisionResult](ctx, "apply a decision", acts.Decide, activities.DecideInput{Decision: d, Channel: string(channel)})
+	if err == nil && (r.Verdict == order.Applied || r.Verdict == order.Proposed) {
 		w.news, w.look = true, w.look || d.Decision.Asks()
 	}
 	return r, err
@@ -151,8 +151,8 @@ func (w *orderRun) takeSignals(ctx workflow.Context) {
 	}
 	var d order.Decision
 	for w.decisions.ReceiveAsync(&d) {
-		r, err := w.decide(ctx, d, "temporal_signal")
-		if err != nil || r.Verdict != order.Applied {
+		r, err := w.decide(ctx, d, order.ChannelTemporalSignal)
+		if err != nil || r.Verdict == order.Rejected {
 			workflow.GetLogger(ctx).Warn("decision by signal refused", "review", d.ReviewID, "why", r.Why)
 		}
 		d = order.Decision{}

@@ -63,6 +63,9 @@ type Config struct {
 	ReconcileGrace   time.Duration `env:"ORDERFLOW_RECONCILE_GRACE" envDefault:"15m" doc:"How old a payment in a provider's list that no order explains must be before it is an orphan, for a person to explain."`
 	ReconcileWindow  time.Duration `env:"ORDERFLOW_RECONCILE_WINDOW" envDefault:"24h" doc:"The longest stretch of a provider's books read at once, and how far back the first comparison goes. Longer than overlap and grace."`
 
+	TwoPersons        bool   `env:"ORDERFLOW_TWO_PERSONS" envDefault:"true" doc:"Refunds and forced reruns that a person decides, and orders recorded as paid elsewhere, take effect only when a second person with the role approver agrees."`
+	TemporalDecisions string `env:"ORDERFLOW_TEMPORAL_DECISIONS" envDefault:"decide" doc:"What a decision typed in Temporal may do, where nobody checks who types: decide (never as the second person), propose (a second person has to agree to all of them) or refuse."`
+
 	UnknownToReviewAfter time.Duration `env:"ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER" doc:"How long an unknown outcome is looked up before a person gets it. Frozen with each order."`
 	FirstLookupAfter     time.Duration `env:"ORDERFLOW_FIRST_LOOKUP_AFTER" doc:"The wait before the first lookup of an unknown outcome. Frozen with each order."`
 	LongestRetryInterval time.Duration `env:"ORDERFLOW_LONGEST_RETRY_INTERVAL" doc:"The longest wait between two tries. Frozen with each order."`
@@ -199,6 +202,9 @@ func (c Config) problems() []error {
 			bad("%s %s", name, err)
 		}
 	}
+	if !slices.Contains([]string{"decide", "propose", "refuse"}, c.TemporalDecisions) {
+		bad("ORDERFLOW_TEMPORAL_DECISIONS must be decide, propose or refuse")
+	}
 	if _, err := seal.ParseKeys(c.DataKey.Reveal()); err != nil {
 		bad("%s", err.Error())
 	}
@@ -322,6 +328,11 @@ func (c Config) EventSender() eventsend.Config {
 	}
 }
 
+// DecisionRules are how people may decide.
+func (c Config) DecisionRules() order.DecisionRules {
+	return order.DecisionRules{OnePerson: !c.TwoPersons, Temporal: order.TemporalRule(c.TemporalDecisions)}
+}
+
 // Bootstrap splits ORDERFLOW_BOOTSTRAP_API_KEY. An empty client means that it is not set.
 func (c Config) Bootstrap() (client string, scopes []string, key secret.Value, err error) {
 	if c.BootstrapAPIKey.IsZero() {
@@ -333,8 +344,8 @@ func (c Config) Bootstrap() (client string, scopes []string, key secret.Value, e
 	}
 	scopes = strings.Split(parts[1], "+")
 	for _, s := range scopes {
-		if s != "checkout" && s != "operate" {
-			return "", nil, secret.Value{}, errors.New("ORDERFLOW_BOOTSTRAP_API_KEY: scopes are checkout, operate, or checkout+operate")
+		if !slices.Contains([]string{"checkout", "view", "operate", "approve"}, s) {
+			return "", nil, secret.Value{}, errors.New("ORDERFLOW_BOOTSTRAP_API_KEY: scopes are checkout, view, operate and approve, joined by plus signs")
 		}
 	}
 	return parts[0], scopes, secret.New(parts[2]), nil

@@ -16,8 +16,10 @@ import (
 
 // The scopes a key may have.
 const (
-	scopeCheckout = "checkout" // orders, payments, stock
-	scopeOperate  = "operate"  // reviews and decisions
+	scopeCheckout = store.ScopeCheckout
+	scopeView     = store.ScopeView
+	scopeOperate  = store.ScopeOperate
+	scopeApprove  = store.ScopeApprove
 )
 
 // keyCacheFor is how long a key is believed without asking the database: the longest a revoked key goes on working.

@@ -100,7 +100,7 @@ func TestOrphansGoToAPerson(t *testing.T) {
 	// A person closes one, with proof; a further event does not open it again.
 	id := b.text("SELECT r.review_id FROM reviews r JOIN orphan_payments p ON p.orphan_id = r.subject_id WHERE p.provider_payment_id = 'p_x'")
 	d := order.Decision{ReviewID: order.ReviewID(id), Decision: order.DecideCloseWithEvidence, Actor: "ann", Reason: "another shop's", Evidence: order.Evidence{Proof: "ticket 4711"}}
-	res, of, err := b.store.Decide(t.Context(), d, store.Channel{Name: "api"})
+	res, of, err := b.store.Decide(t.Context(), d, order.Actor{Name: "ann", Role: order.RoleOperator, Channel: order.ChannelAPI, Authenticated: true}, store.Door{})
 	require.NoError(t, err)
 	require.Equal(t, order.Applied, res.Verdict, res.Why)
 	require.Empty(t, of)

@@ -1,8 +1,8 @@
 -- name: ApiKeyInsert :exec
-INSERT INTO api_keys (key_id, client_id, hash, scopes) VALUES ($1, $2, $3, $4) ON CONFLICT (hash) DO NOTHING;
+INSERT INTO api_keys (key_id, client_id, hash, scopes, name, person) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hash) DO NOTHING;
 
 -- name: ApiKeyByHash :one
-SELECT key_id, client_id, scopes FROM api_keys WHERE hash = $1 AND revoked_at IS NULL;
+SELECT key_id, client_id, scopes, name, person FROM api_keys WHERE hash = $1 AND revoked_at IS NULL;
 
 -- name: KeyClaim :one
 -- Claims a key, or takes over an expired lease of an unfinished one; otherwise returns nothing and the row is read.

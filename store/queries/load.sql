@@ -26,6 +26,6 @@ SELECT sqlc.embed(o),
         SELECT u.status, count(*) AS n FROM fulfillment_units u WHERE u.order_id = o.order_id GROUP BY u.status) c)::jsonb AS unit_counts,
     (SELECT count(*) FROM event_deliveries d WHERE d.order_id = o.order_id AND d.status = 'pending' AND d.tries = 0) AS deliveries_fresh,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', r.review_id, 'version', r.version, 'reason', r.reason, 'subject_kind', r.subject_kind,
-            'subject_id', r.subject_id, 'owner', r.owner, 'opened_at', r.opened_at) ORDER BY r.subject_kind = 'unit', r.opened_at), '[]'::jsonb)
+            'subject_id', r.subject_id, 'owner', CASE WHEN r.assigned_to <> '' THEN r.assigned_to ELSE r.owner END, 'opened_at', r.opened_at) ORDER BY r.subject_kind = 'unit', r.opened_at), '[]'::jsonb)
      FROM (SELECT * FROM reviews v WHERE v.order_id = o.order_id AND v.status = 'open' ORDER BY v.subject_kind = 'unit', v.opened_at LIMIT 20) r)::jsonb AS reviews
 FROM orders o WHERE o.order_id = sqlc.arg(order_id);

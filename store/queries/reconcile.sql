@@ -77,8 +77,8 @@ WHERE a.created_at >= sqlc.arg(since)::timestamptz AND a.created_at < sqlc.arg(u
 ORDER BY a.created_at, a.attempt_id LIMIT sqlc.arg(max_rows);
 
 -- name: OrphanReviewOpen :exec
-INSERT INTO reviews (review_id, subject_kind, subject_id, subject_version, reason, next_check_at, owner)
-VALUES (sqlc.arg(review_id), 'orphan', sqlc.arg(orphan_id), 0, 'orphan_payment', sqlc.arg(next_check_at), sqlc.arg(owner))
+INSERT INTO reviews (review_id, subject_kind, subject_id, subject_version, reason, next_check_at, owner, gateway)
+VALUES (sqlc.arg(review_id), 'orphan', sqlc.arg(orphan_id), 0, 'orphan_payment', sqlc.arg(next_check_at), sqlc.arg(owner), sqlc.arg(gateway))
 ON CONFLICT (subject_kind, subject_id, reason) WHERE status = 'open' DO NOTHING;
 
 -- name: OrphansExplain :many

@@ -11,24 +11,32 @@ import (
 )
 
 const apiKeyByHash = `-- name: ApiKeyByHash :one
-SELECT key_id, client_id, scopes FROM api_keys WHERE hash = $1 AND revoked_at IS NULL
+SELECT key_id, client_id, scopes, name, person FROM api_keys WHERE hash = $1 AND revoked_at IS NULL
 `
 
 type ApiKeyByHashRow struct {
 	KeyID    string
 	ClientID string
 	Scopes   []string
+	Name     string
+	Person   string
 }
 
 func (q *Queries) ApiKeyByHash(ctx context.Context, hash []byte) (ApiKeyByHashRow, error) {
 	row := q.db.QueryRow(ctx, apiKeyByHash, hash)
 	var i ApiKeyByHashRow
-	err := row.Scan(&i.KeyID, &i.ClientID, &i.Scopes)
+	err := row.Scan(
+		&i.KeyID,
+		&i.ClientID,
+		&i.Scopes,
+		&i.Name,
+		&i.Person,
+	)
 	return i, err
 }
 
 const apiKeyInsert = `-- name: ApiKeyInsert :exec
-INSERT INTO api_keys (key_id, client_id, hash, scopes) VALUES ($1, $2, $3, $4) ON CONFLICT (hash) DO NOTHING
+INSERT INTO api_keys (key_id, client_id, hash, scopes, name, person) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hash) DO NOTHING
 `
 
 type ApiKeyInsertParams struct {
@@ -36,6 +44,8 @@ type ApiKeyInsertParams struct {
 	ClientID string
 	Hash     []byte
 	Scopes   []string
+	Name     string
+	Person   string
 }
 
 func (q *Queries) ApiKeyInsert(ctx context.Context, arg ApiKeyInsertParams) error {
@@ -44,6 +54,8 @@ func (q *Queries) ApiKeyInsert(ctx context.Context, arg ApiKeyInsertParams) erro
 		arg.ClientID,
 		arg.Hash,
 		arg.Scopes,
+		arg.Name,
+		arg.Person,
 	)
 	return err
 }

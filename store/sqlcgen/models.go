@@ -13,18 +13,39 @@ type ApiKey struct {
 	ClientID  string
 	Hash      []byte
 	Scopes    []string
+	Name      string
+	Person    string
 	CreatedAt time.Time
 	RevokedAt *time.Time
 }
 
 type AuditLog struct {
-	AuditID int64
-	OrderID *string
-	Actor   string
-	Channel string
-	Act     string
-	Detail  []byte
-	At      time.Time
+	AuditID  int64
+	OrderID  *string
+	ReviewID *string
+	Actor    string
+	Channel  string
+	Act      string
+	Detail   []byte
+	At       time.Time
+}
+
+type DecisionProposal struct {
+	DecisionID     string
+	ReviewID       string
+	ReviewVersion  int64
+	SubjectVersion int64
+	OrderID        *string
+	Decision       string
+	Content        []byte
+	Actor          string
+	ActorPerson    string
+	ActorRole      string
+	ActorClaimed   bool
+	Channel        string
+	Status         string
+	At             time.Time
+	EndedAt        *time.Time
 }
 
 type EventDelivery struct {
@@ -360,6 +381,9 @@ type Review struct {
 	Status         string
 	Version        int64
 	Owner          string
+	AssignedTo     string
+	AssignedAt     *time.Time
+	Gateway        string
 	OpenedAt       time.Time
 	NextCheckAt    time.Time
 	ResolvedAt     *time.Time
@@ -367,20 +391,26 @@ type Review struct {
 }
 
 type ReviewDecision struct {
-	DecisionID    string
-	ReviewID      string
-	ReviewVersion int64
-	OrderID       *string
-	Decision      string
-	Actor         string
-	ActorClaimed  bool
-	Channel       string
-	Reason        string
-	Evidence      []byte
-	Before        []byte
-	After         []byte
-	OperationID   string
-	At            time.Time
+	DecisionID      string
+	ReviewID        string
+	ReviewVersion   int64
+	OrderID         *string
+	Decision        string
+	Actor           string
+	ActorRole       string
+	ActorClaimed    bool
+	Channel         string
+	Reason          string
+	Evidence        []byte
+	Before          []byte
+	After           []byte
+	OperationID     string
+	ApprovalID      string
+	Approver        string
+	ApproverRole    string
+	ApproverChannel string
+	ApproverReason  string
+	At              time.Time
 }
 
 type Stock struct {

@@ -81,8 +81,8 @@ func (q *Queries) AttemptsToInquire(ctx context.Context, arg AttemptsToInquirePa
 }
 
 const orphanReviewOpen = `-- name: OrphanReviewOpen :exec
-INSERT INTO reviews (review_id, subject_kind, subject_id, subject_version, reason, next_check_at, owner)
-VALUES ($1, 'orphan', $2, 0, 'orphan_payment', $3, $4)
+INSERT INTO reviews (review_id, subject_kind, subject_id, subject_version, reason, next_check_at, owner, gateway)
+VALUES ($1, 'orphan', $2, 0, 'orphan_payment', $3, $4, $5)
 ON CONFLICT (subject_kind, subject_id, reason) WHERE status = 'open' DO NOTHING
 `
 
@@ -91,6 +91,7 @@ type OrphanReviewOpenParams struct {
 	OrphanID    string
 	NextCheckAt time.Time
 	Owner       string
+	Gateway     string
 }
 
 func (q *Queries) OrphanReviewOpen(ctx context.Context, arg OrphanReviewOpenParams) error {
@@ -99,6 +100,7 @@ func (q *Queries) OrphanReviewOpen(ctx context.Context, arg OrphanReviewOpenPara
 		arg.OrphanID,
 		arg.NextCheckAt,
 		arg.Owner,
+		arg.Gateway,
 	)
 	return err
 }

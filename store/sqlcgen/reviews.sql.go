@@ -10,33 +10,106 @@ import (
 	"time"
 )
 
+const auditByOrder = `-- name: AuditByOrder :many
+SELECT audit_id, order_id, review_id, actor, channel, act, detail, at FROM audit_log WHERE order_id = $1::text ORDER BY audit_id DESC LIMIT $2
+`
+
+func (q *Queries) AuditByOrder(ctx context.Context, orderID string, maxRows int32) ([]AuditLog, error) {
+	rows, err := q.db.Query(ctx, auditByOrder, orderID, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditLog
+	for rows.Next() {
+		var i AuditLog
+		if err := rows.Scan(
+			&i.AuditID,
+			&i.OrderID,
+			&i.ReviewID,
+			&i.Actor,
+			&i.Channel,
+			&i.Act,
+			&i.Detail,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const auditByReview = `-- name: AuditByReview :many
+SELECT audit_id, order_id, review_id, actor, channel, act, detail, at FROM audit_log WHERE review_id = $1::text ORDER BY audit_id DESC LIMIT $2
+`
+
+func (q *Queries) AuditByReview(ctx context.Context, reviewID string, maxRows int32) ([]AuditLog, error) {
+	rows, err := q.db.Query(ctx, auditByReview, reviewID, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditLog
+	for rows.Next() {
+		var i AuditLog
+		if err := rows.Scan(
+			&i.AuditID,
+			&i.OrderID,
+			&i.ReviewID,
+			&i.Actor,
+			&i.Channel,
+			&i.Act,
+			&i.Detail,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const auditInsert = `-- name: AuditInsert :exec
-INSERT INTO audit_log (order_id, actor, channel, act, detail) VALUES ($5, $1, $2, $3, $4)
+INSERT INTO audit_log (order_id, review_id, actor, channel, act, detail)
+VALUES ($1, $2, $3, $4, $5, $6)
 `
 
 type AuditInsertParams struct {
-	Actor   string
-	Channel string
-	Act     string
-	Detail  []byte
-	OrderID *string
+	OrderID  *string
+	ReviewID *string
+	Actor    string
+	Channel  string
+	Act      string
+	Detail   []byte
 }
 
 func (q *Queries) AuditInsert(ctx context.Context, arg AuditInsertParams) error {
 	_, err := q.db.Exec(ctx, auditInsert,
+		arg.OrderID,
+		arg.ReviewID,
 		arg.Actor,
 		arg.Channel,
 		arg.Act,
 		arg.Detail,
-		arg.OrderID,
 	)
 	return err
 }
 
 const decisionGet = `-- name: DecisionGet :one
-SELECT decision_id, review_id, review_version, order_id, decision, actor, actor_claimed, channel, reason, evidence, before, after, operation_id, at FROM review_decisions WHERE decision_id = $1
+SELECT a.decision_id, a.review_id, a.review_version, a.order_id, a.decision, a.actor, a.actor_role, a.actor_claimed, a.channel, a.reason, a.evidence, a.before, a.after, a.operation_id, a.approval_id, a.approver, a.approver_role, a.approver_channel, a.approver_reason, a.at FROM review_decisions a WHERE a.decision_id = $1::text
+UNION ALL
+SELECT b.decision_id, b.review_id, b.review_version, b.order_id, b.decision, b.actor, b.actor_role, b.actor_claimed, b.channel, b.reason, b.evidence, b.before, b.after, b.operation_id, b.approval_id, b.approver, b.approver_role, b.approver_channel, b.approver_reason, b.at FROM review_decisions b WHERE b.approval_id = $1::text AND b.approval_id <> ''
+LIMIT 1
 `
 
+// By its own id or by the approval's: both are one effect.
 func (q *Queries) DecisionGet(ctx context.Context, decisionID string) (ReviewDecision, error) {
 	row := q.db.QueryRow(ctx, decisionGet, decisionID)
 	var i ReviewDecision
@@ -47,6 +120,7 @@ func (q *Queries) DecisionGet(ctx context.Context, decisionID string) (ReviewDec
 		&i.OrderID,
 		&i.Decision,
 		&i.Actor,
+		&i.ActorRole,
 		&i.ActorClaimed,
 		&i.Channel,
 		&i.Reason,
@@ -54,31 +128,42 @@ func (q *Queries) DecisionGet(ctx context.Context, decisionID string) (ReviewDec
 		&i.Before,
 		&i.After,
 		&i.OperationID,
+		&i.ApprovalID,
+		&i.Approver,
+		&i.ApproverRole,
+		&i.ApproverChannel,
+		&i.ApproverReason,
 		&i.At,
 	)
 	return i, err
 }
 
 const decisionInsert = `-- name: DecisionInsert :exec
-INSERT INTO review_decisions (decision_id, review_id, review_version, order_id, decision, actor, actor_claimed, channel, reason,
-                              evidence, before, after, operation_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+INSERT INTO review_decisions (decision_id, review_id, review_version, order_id, decision, actor, actor_role, actor_claimed, channel, reason,
+                              evidence, before, after, operation_id, approval_id, approver, approver_role, approver_channel, approver_reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 `
 
 type DecisionInsertParams struct {
-	DecisionID    string
-	ReviewID      string
-	ReviewVersion int64
-	OrderID       *string
-	Decision      string
-	Actor         string
-	ActorClaimed  bool
-	Channel       string
-	Reason        string
-	Evidence      []byte
-	Before        []byte
-	After         []byte
-	OperationID   string
+	DecisionID      string
+	ReviewID        string
+	ReviewVersion   int64
+	OrderID         *string
+	Decision        string
+	Actor           string
+	ActorRole       string
+	ActorClaimed    bool
+	Channel         string
+	Reason          string
+	Evidence        []byte
+	Before          []byte
+	After           []byte
+	OperationID     string
+	ApprovalID      string
+	Approver        string
+	ApproverRole    string
+	ApproverChannel string
+	ApproverReason  string
 }
 
 func (q *Queries) DecisionInsert(ctx context.Context, arg DecisionInsertParams) error {
@@ -89,6 +174,7 @@ func (q *Queries) DecisionInsert(ctx context.Context, arg DecisionInsertParams) 
 		arg.OrderID,
 		arg.Decision,
 		arg.Actor,
+		arg.ActorRole,
 		arg.ActorClaimed,
 		arg.Channel,
 		arg.Reason,
@@ -96,12 +182,17 @@ func (q *Queries) DecisionInsert(ctx context.Context, arg DecisionInsertParams) 
 		arg.Before,
 		arg.After,
 		arg.OperationID,
+		arg.ApprovalID,
+		arg.Approver,
+		arg.ApproverRole,
+		arg.ApproverChannel,
+		arg.ApproverReason,
 	)
 	return err
 }
 
 const decisionsByOrder = `-- name: DecisionsByOrder :many
-SELECT decision_id, review_id, review_version, order_id, decision, actor, actor_claimed, channel, reason, evidence, before, after, operation_id, at FROM review_decisions WHERE order_id = $1 ORDER BY at, decision_id
+SELECT decision_id, review_id, review_version, order_id, decision, actor, actor_role, actor_claimed, channel, reason, evidence, before, after, operation_id, approval_id, approver, approver_role, approver_channel, approver_reason, at FROM review_decisions WHERE order_id = $1 ORDER BY at, decision_id
 `
 
 func (q *Queries) DecisionsByOrder(ctx context.Context, orderID *string) ([]ReviewDecision, error) {
@@ -120,6 +211,7 @@ func (q *Queries) DecisionsByOrder(ctx context.Context, orderID *string) ([]Revi
 			&i.OrderID,
 			&i.Decision,
 			&i.Actor,
+			&i.ActorRole,
 			&i.ActorClaimed,
 			&i.Channel,
 			&i.Reason,
@@ -127,6 +219,11 @@ func (q *Queries) DecisionsByOrder(ctx context.Context, orderID *string) ([]Revi
 			&i.Before,
 			&i.After,
 			&i.OperationID,
+			&i.ApprovalID,
+			&i.Approver,
+			&i.ApproverRole,
+			&i.ApproverChannel,
+			&i.ApproverReason,
 			&i.At,
 		); err != nil {
 			return nil, err
@@ -137,6 +234,352 @@ func (q *Queries) DecisionsByOrder(ctx context.Context, orderID *string) ([]Revi
 		return nil, err
 	}
 	return items, nil
+}
+
+const decisionsByReview = `-- name: DecisionsByReview :many
+SELECT decision_id, review_id, review_version, order_id, decision, actor, actor_role, actor_claimed, channel, reason, evidence, before, after, operation_id, approval_id, approver, approver_role, approver_channel, approver_reason, at FROM review_decisions WHERE review_id = $1 ORDER BY review_version
+`
+
+func (q *Queries) DecisionsByReview(ctx context.Context, reviewID string) ([]ReviewDecision, error) {
+	rows, err := q.db.Query(ctx, decisionsByReview, reviewID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReviewDecision
+	for rows.Next() {
+		var i ReviewDecision
+		if err := rows.Scan(
+			&i.DecisionID,
+			&i.ReviewID,
+			&i.ReviewVersion,
+			&i.OrderID,
+			&i.Decision,
+			&i.Actor,
+			&i.ActorRole,
+			&i.ActorClaimed,
+			&i.Channel,
+			&i.Reason,
+			&i.Evidence,
+			&i.Before,
+			&i.After,
+			&i.OperationID,
+			&i.ApprovalID,
+			&i.Approver,
+			&i.ApproverRole,
+			&i.ApproverChannel,
+			&i.ApproverReason,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const figuresFailures = `-- name: FiguresFailures :many
+SELECT r.owner, r.assigned_to, count(*) AS n, min(r.opened_at)::timestamptz AS oldest_at
+FROM reviews r WHERE r.status = 'open' AND r.reason IN ('repeated_failure', 'misconfigured_account', 'poison_event')
+GROUP BY r.owner, r.assigned_to ORDER BY n DESC, r.owner, r.assigned_to
+`
+
+type FiguresFailuresRow struct {
+	Owner      string
+	AssignedTo string
+	N          int64
+	OldestAt   time.Time
+}
+
+// What keeps failing, by the group that answers for it and the person who has it.
+func (q *Queries) FiguresFailures(ctx context.Context) ([]FiguresFailuresRow, error) {
+	rows, err := q.db.Query(ctx, figuresFailures)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FiguresFailuresRow
+	for rows.Next() {
+		var i FiguresFailuresRow
+		if err := rows.Scan(
+			&i.Owner,
+			&i.AssignedTo,
+			&i.N,
+			&i.OldestAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const figuresNow = `-- name: FiguresNow :one
+SELECT
+    (SELECT count(*) FROM orders o WHERE o.status = 'paid') AS paid_not_provided,
+    (SELECT coalesce(min(o.paid_at), 'epoch') FROM orders o WHERE o.status = 'paid')::timestamptz AS paid_oldest_at,
+    (SELECT count(*) FROM orphan_payments p WHERE p.status = 'open') AS orphans,
+    (SELECT coalesce(min(p.first_seen_at), 'epoch') FROM orphan_payments p WHERE p.status = 'open')::timestamptz AS orphans_oldest_at,
+    ((SELECT count(*) FROM payment_attempts a WHERE a.status = 'unknown')
+        + (SELECT count(*) FROM fulfillment_units u WHERE u.status = 'unknown')
+        + (SELECT count(*) FROM refunds f WHERE f.status = 'unknown'))::bigint AS unknown
+`
+
+type FiguresNowRow struct {
+	PaidNotProvided int64
+	PaidOldestAt    time.Time
+	Orphans         int64
+	OrphansOldestAt time.Time
+	Unknown         int64
+}
+
+// The four figures, each with its oldest. Partial indexes: the cost follows what is unresolved, not what ever was.
+func (q *Queries) FiguresNow(ctx context.Context) (FiguresNowRow, error) {
+	row := q.db.QueryRow(ctx, figuresNow)
+	var i FiguresNowRow
+	err := row.Scan(
+		&i.PaidNotProvided,
+		&i.PaidOldestAt,
+		&i.Orphans,
+		&i.OrphansOldestAt,
+		&i.Unknown,
+	)
+	return i, err
+}
+
+const figuresOldestUnknown = `-- name: FiguresOldestUnknown :one
+SELECT x.kind::text AS subject_kind, x.id::text AS subject_id, x.order_id::text AS order_id, x.at::timestamptz AS since,
+       coalesce((SELECT r.review_id FROM reviews r WHERE r.subject_kind = x.kind AND r.subject_id = x.id AND r.status = 'open'
+                 ORDER BY r.opened_at LIMIT 1), '')::text AS review_id
+FROM ((SELECT 'attempt' AS kind, a.attempt_id AS id, a.order_id, a.created_at AS at FROM payment_attempts a WHERE a.status = 'unknown' ORDER BY a.created_at LIMIT 1)
+      UNION ALL
+      (SELECT 'unit', u.unit_id, u.order_id, u.created_at FROM fulfillment_units u WHERE u.status = 'unknown' ORDER BY u.created_at LIMIT 1)
+      UNION ALL
+      (SELECT 'refund', f.refund_id, f.order_id, f.created_at FROM refunds f WHERE f.status = 'unknown' ORDER BY f.created_at LIMIT 1)) x
+ORDER BY x.at LIMIT 1
+`
+
+type FiguresOldestUnknownRow struct {
+	SubjectKind string
+	SubjectID   string
+	OrderID     string
+	Since       time.Time
+	ReviewID    string
+}
+
+// Of what may have happened and is not known: the one that has been so for longest, by when it was begun.
+func (q *Queries) FiguresOldestUnknown(ctx context.Context) (FiguresOldestUnknownRow, error) {
+	row := q.db.QueryRow(ctx, figuresOldestUnknown)
+	var i FiguresOldestUnknownRow
+	err := row.Scan(
+		&i.SubjectKind,
+		&i.SubjectID,
+		&i.OrderID,
+		&i.Since,
+		&i.ReviewID,
+	)
+	return i, err
+}
+
+const proposalApplied = `-- name: ProposalApplied :exec
+UPDATE decision_proposals SET status = 'applied', ended_at = now() WHERE decision_id = $1 AND status = 'open'
+`
+
+func (q *Queries) ProposalApplied(ctx context.Context, decisionID string) error {
+	_, err := q.db.Exec(ctx, proposalApplied, decisionID)
+	return err
+}
+
+const proposalGet = `-- name: ProposalGet :one
+SELECT decision_id, review_id, review_version, subject_version, order_id, decision, content, actor, actor_person, actor_role, actor_claimed, channel, status, at, ended_at FROM decision_proposals WHERE decision_id = $1
+`
+
+func (q *Queries) ProposalGet(ctx context.Context, decisionID string) (DecisionProposal, error) {
+	row := q.db.QueryRow(ctx, proposalGet, decisionID)
+	var i DecisionProposal
+	err := row.Scan(
+		&i.DecisionID,
+		&i.ReviewID,
+		&i.ReviewVersion,
+		&i.SubjectVersion,
+		&i.OrderID,
+		&i.Decision,
+		&i.Content,
+		&i.Actor,
+		&i.ActorPerson,
+		&i.ActorRole,
+		&i.ActorClaimed,
+		&i.Channel,
+		&i.Status,
+		&i.At,
+		&i.EndedAt,
+	)
+	return i, err
+}
+
+const proposalInsert = `-- name: ProposalInsert :exec
+INSERT INTO decision_proposals (decision_id, review_id, review_version, subject_version, order_id, decision, content, actor, actor_person,
+                                actor_role, actor_claimed, channel)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+`
+
+type ProposalInsertParams struct {
+	DecisionID     string
+	ReviewID       string
+	ReviewVersion  int64
+	SubjectVersion int64
+	OrderID        *string
+	Decision       string
+	Content        []byte
+	Actor          string
+	ActorPerson    string
+	ActorRole      string
+	ActorClaimed   bool
+	Channel        string
+}
+
+func (q *Queries) ProposalInsert(ctx context.Context, arg ProposalInsertParams) error {
+	_, err := q.db.Exec(ctx, proposalInsert,
+		arg.DecisionID,
+		arg.ReviewID,
+		arg.ReviewVersion,
+		arg.SubjectVersion,
+		arg.OrderID,
+		arg.Decision,
+		arg.Content,
+		arg.Actor,
+		arg.ActorPerson,
+		arg.ActorRole,
+		arg.ActorClaimed,
+		arg.Channel,
+	)
+	return err
+}
+
+const proposalsByOrder = `-- name: ProposalsByOrder :many
+SELECT decision_id, review_id, review_version, subject_version, order_id, decision, content, actor, actor_person, actor_role, actor_claimed, channel, status, at, ended_at FROM decision_proposals WHERE order_id = $1 ORDER BY at, decision_id
+`
+
+func (q *Queries) ProposalsByOrder(ctx context.Context, orderID *string) ([]DecisionProposal, error) {
+	rows, err := q.db.Query(ctx, proposalsByOrder, orderID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DecisionProposal
+	for rows.Next() {
+		var i DecisionProposal
+		if err := rows.Scan(
+			&i.DecisionID,
+			&i.ReviewID,
+			&i.ReviewVersion,
+			&i.SubjectVersion,
+			&i.OrderID,
+			&i.Decision,
+			&i.Content,
+			&i.Actor,
+			&i.ActorPerson,
+			&i.ActorRole,
+			&i.ActorClaimed,
+			&i.Channel,
+			&i.Status,
+			&i.At,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const proposalsByReview = `-- name: ProposalsByReview :many
+SELECT decision_id, review_id, review_version, subject_version, order_id, decision, content, actor, actor_person, actor_role, actor_claimed, channel, status, at, ended_at FROM decision_proposals WHERE review_id = $1 ORDER BY at, decision_id
+`
+
+func (q *Queries) ProposalsByReview(ctx context.Context, reviewID string) ([]DecisionProposal, error) {
+	rows, err := q.db.Query(ctx, proposalsByReview, reviewID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DecisionProposal
+	for rows.Next() {
+		var i DecisionProposal
+		if err := rows.Scan(
+			&i.DecisionID,
+			&i.ReviewID,
+			&i.ReviewVersion,
+			&i.SubjectVersion,
+			&i.OrderID,
+			&i.Decision,
+			&i.Content,
+			&i.Actor,
+			&i.ActorPerson,
+			&i.ActorRole,
+			&i.ActorClaimed,
+			&i.Channel,
+			&i.Status,
+			&i.At,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const proposalsReplace = `-- name: ProposalsReplace :exec
+UPDATE decision_proposals SET status = 'replaced', ended_at = now() WHERE review_id = $1 AND status = 'open'
+`
+
+func (q *Queries) ProposalsReplace(ctx context.Context, reviewID string) error {
+	_, err := q.db.Exec(ctx, proposalsReplace, reviewID)
+	return err
+}
+
+const reviewAssign = `-- name: ReviewAssign :one
+UPDATE reviews SET assigned_to = $1, assigned_at = CASE WHEN $1::text <> '' THEN now() END
+WHERE review_id = $2 RETURNING review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, assigned_to, assigned_at, gateway, opened_at, next_check_at, resolved_at, resolved_by
+`
+
+// The row is locked. The version stays: who has a review is no fact that a decision rests on.
+func (q *Queries) ReviewAssign(ctx context.Context, assignedTo string, reviewID string) (Review, error) {
+	row := q.db.QueryRow(ctx, reviewAssign, assignedTo, reviewID)
+	var i Review
+	err := row.Scan(
+		&i.ReviewID,
+		&i.OrderID,
+		&i.SubjectKind,
+		&i.SubjectID,
+		&i.SubjectVersion,
+		&i.Reason,
+		&i.Code,
+		&i.Status,
+		&i.Version,
+		&i.Owner,
+		&i.AssignedTo,
+		&i.AssignedAt,
+		&i.Gateway,
+		&i.OpenedAt,
+		&i.NextCheckAt,
+		&i.ResolvedAt,
+		&i.ResolvedBy,
+	)
+	return i, err
 }
 
 const reviewBump = `-- name: ReviewBump :exec
@@ -150,7 +593,7 @@ func (q *Queries) ReviewBump(ctx context.Context, reviewID string) error {
 }
 
 const reviewGet = `-- name: ReviewGet :one
-SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE review_id = $1
+SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, assigned_to, assigned_at, gateway, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE review_id = $1
 `
 
 func (q *Queries) ReviewGet(ctx context.Context, reviewID string) (Review, error) {
@@ -167,6 +610,9 @@ func (q *Queries) ReviewGet(ctx context.Context, reviewID string) (Review, error
 		&i.Status,
 		&i.Version,
 		&i.Owner,
+		&i.AssignedTo,
+		&i.AssignedAt,
+		&i.Gateway,
 		&i.OpenedAt,
 		&i.NextCheckAt,
 		&i.ResolvedAt,
@@ -176,7 +622,7 @@ func (q *Queries) ReviewGet(ctx context.Context, reviewID string) (Review, error
 }
 
 const reviewLock = `-- name: ReviewLock :one
-SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE review_id = $1 FOR UPDATE
+SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, assigned_to, assigned_at, gateway, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE review_id = $1 FOR UPDATE
 `
 
 func (q *Queries) ReviewLock(ctx context.Context, reviewID string) (Review, error) {
@@ -193,6 +639,9 @@ func (q *Queries) ReviewLock(ctx context.Context, reviewID string) (Review, erro
 		&i.Status,
 		&i.Version,
 		&i.Owner,
+		&i.AssignedTo,
+		&i.AssignedAt,
+		&i.Gateway,
 		&i.OpenedAt,
 		&i.NextCheckAt,
 		&i.ResolvedAt,
@@ -218,9 +667,81 @@ func (q *Queries) ReviewLooked(ctx context.Context, arg ReviewLookedParams) erro
 	return err
 }
 
+const reviewObservations = `-- name: ReviewObservations :many
+SELECT x.observation_id, x.order_id, x.attempt_id, x.unit_id, x.refund_id, x.operation_id, x.seq, x.source, x.outcome, x.final, x.provider_status, x.gateway, x.account, x.environment, x.provider_payment_id, x.merchant_reference, x.provider_refund_id, x.currency, x.amount_minor, x.authorized_minor, x.captured_minor, x.refunded_minor, x.code, x.request_id, x.read_version, x.read_asks, x.next_action, x.provider_time, x.observed_at FROM (
+    SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, read_asks, next_action, provider_time, observed_at FROM observations b WHERE b.order_id = $1
+      AND CASE $2::text WHEN 'attempt' THEN b.attempt_id = $3::text WHEN 'unit' THEN b.unit_id = $3::text
+               WHEN 'refund' THEN b.refund_id = $3::text ELSE false END
+    ORDER BY b.observation_id DESC LIMIT $4) x
+ORDER BY x.observation_id
+`
+
+type ReviewObservationsParams struct {
+	OrderID     string
+	SubjectKind string
+	SubjectID   string
+	MaxRows     int32
+}
+
+// What was said about a subject, the newest last.
+func (q *Queries) ReviewObservations(ctx context.Context, arg ReviewObservationsParams) ([]Observation, error) {
+	rows, err := q.db.Query(ctx, reviewObservations,
+		arg.OrderID,
+		arg.SubjectKind,
+		arg.SubjectID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Observation
+	for rows.Next() {
+		var i Observation
+		if err := rows.Scan(
+			&i.ObservationID,
+			&i.OrderID,
+			&i.AttemptID,
+			&i.UnitID,
+			&i.RefundID,
+			&i.OperationID,
+			&i.Seq,
+			&i.Source,
+			&i.Outcome,
+			&i.Final,
+			&i.ProviderStatus,
+			&i.Gateway,
+			&i.Account,
+			&i.Environment,
+			&i.ProviderPaymentID,
+			&i.MerchantReference,
+			&i.ProviderRefundID,
+			&i.Currency,
+			&i.AmountMinor,
+			&i.AuthorizedMinor,
+			&i.CapturedMinor,
+			&i.RefundedMinor,
+			&i.Code,
+			&i.RequestID,
+			&i.ReadVersion,
+			&i.ReadAsks,
+			&i.NextAction,
+			&i.ProviderTime,
+			&i.ObservedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const reviewOpen = `-- name: ReviewOpen :exec
-INSERT INTO reviews (review_id, order_id, subject_kind, subject_id, subject_version, reason, code, next_check_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO reviews (review_id, order_id, subject_kind, subject_id, subject_version, reason, code, gateway, next_check_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (subject_kind, subject_id, reason) WHERE status = 'open' DO NOTHING
 `
 
@@ -232,6 +753,7 @@ type ReviewOpenParams struct {
 	SubjectVersion int64
 	Reason         string
 	Code           string
+	Gateway        string
 	NextCheckAt    time.Time
 }
 
@@ -244,8 +766,18 @@ func (q *Queries) ReviewOpen(ctx context.Context, arg ReviewOpenParams) error {
 		arg.SubjectVersion,
 		arg.Reason,
 		arg.Code,
+		arg.Gateway,
 		arg.NextCheckAt,
 	)
+	return err
+}
+
+const reviewProposed = `-- name: ReviewProposed :exec
+UPDATE reviews SET version = version + 1 WHERE review_id = $1 AND status = 'open'
+`
+
+func (q *Queries) ReviewProposed(ctx context.Context, reviewID string) error {
+	_, err := q.db.Exec(ctx, reviewProposed, reviewID)
 	return err
 }
 
@@ -260,7 +792,7 @@ func (q *Queries) ReviewResolveOne(ctx context.Context, resolvedBy string, revie
 }
 
 const reviewsByOrder = `-- name: ReviewsByOrder :many
-SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE order_id = $1 ORDER BY opened_at, review_id
+SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, assigned_to, assigned_at, gateway, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE order_id = $1 ORDER BY opened_at, review_id
 `
 
 func (q *Queries) ReviewsByOrder(ctx context.Context, orderID *string) ([]Review, error) {
@@ -283,6 +815,9 @@ func (q *Queries) ReviewsByOrder(ctx context.Context, orderID *string) ([]Review
 			&i.Status,
 			&i.Version,
 			&i.Owner,
+			&i.AssignedTo,
+			&i.AssignedAt,
+			&i.Gateway,
 			&i.OpenedAt,
 			&i.NextCheckAt,
 			&i.ResolvedAt,
@@ -299,7 +834,7 @@ func (q *Queries) ReviewsByOrder(ctx context.Context, orderID *string) ([]Review
 }
 
 const reviewsOpenByOrder = `-- name: ReviewsOpenByOrder :many
-SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE order_id = $1 AND status = 'open' ORDER BY opened_at, review_id
+SELECT review_id, order_id, subject_kind, subject_id, subject_version, reason, code, status, version, owner, assigned_to, assigned_at, gateway, opened_at, next_check_at, resolved_at, resolved_by FROM reviews WHERE order_id = $1 AND status = 'open' ORDER BY opened_at, review_id
 `
 
 func (q *Queries) ReviewsOpenByOrder(ctx context.Context, orderID *string) ([]Review, error) {
@@ -322,10 +857,140 @@ func (q *Queries) ReviewsOpenByOrder(ctx context.Context, orderID *string) ([]Re
 			&i.Status,
 			&i.Version,
 			&i.Owner,
+			&i.AssignedTo,
+			&i.AssignedAt,
+			&i.Gateway,
 			&i.OpenedAt,
 			&i.NextCheckAt,
 			&i.ResolvedAt,
 			&i.ResolvedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const reviewsOpenCount = `-- name: ReviewsOpenCount :many
+SELECT reason, count(*) AS n FROM reviews WHERE status = 'open' GROUP BY reason ORDER BY n DESC, reason
+`
+
+type ReviewsOpenCountRow struct {
+	Reason string
+	N      int64
+}
+
+// How many are open, by reason; from the index alone.
+func (q *Queries) ReviewsOpenCount(ctx context.Context) ([]ReviewsOpenCountRow, error) {
+	rows, err := q.db.Query(ctx, reviewsOpenCount)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReviewsOpenCountRow
+	for rows.Next() {
+		var i ReviewsOpenCountRow
+		if err := rows.Scan(&i.Reason, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const reviewsQueue = `-- name: ReviewsQueue :many
+SELECT r.review_id, r.order_id, r.subject_kind, r.subject_id, r.subject_version, r.reason, r.code, r.status, r.version, r.owner, r.assigned_to, r.assigned_at, r.gateway, r.opened_at, r.next_check_at, r.resolved_at, r.resolved_by, coalesce(o.client_id, '')::text AS client_id, coalesce(o.status, '')::text AS order_status,
+       coalesce(o.currency, '')::text AS currency, coalesce(o.total_minor, 0)::bigint AS total_minor,
+       coalesce((SELECT p.decision_id FROM decision_proposals p WHERE p.review_id = r.review_id AND p.status = 'open' AND p.subject_version = r.subject_version), '')::text AS proposal_id
+FROM reviews r LEFT JOIN orders o ON o.order_id = r.order_id
+WHERE r.status = 'open'
+  AND ($1::text = '' OR o.client_id = $1::text)
+  AND ($2::text = '' OR r.reason = $2::text)
+  AND ($3::text = '' OR r.gateway = $3::text)
+  AND ($4::text = '' OR r.owner = $4::text)
+  AND ($5::text = '' OR r.assigned_to = $5::text)
+  AND (NOT $6::boolean OR r.assigned_to = '')
+  AND (NOT $7::boolean OR EXISTS (SELECT 1 FROM decision_proposals p WHERE p.review_id = r.review_id AND p.status = 'open' AND p.subject_version = r.subject_version))
+  AND r.opened_at <= now() - $8::interval
+  AND (r.opened_at, r.review_id) > ($9::timestamptz, $10::text)
+ORDER BY r.opened_at, r.review_id LIMIT $11
+`
+
+type ReviewsQueueParams struct {
+	ClientID   string
+	Reason     string
+	Gateway    string
+	Owner      string
+	AssignedTo string
+	Unassigned bool
+	Proposed   bool
+	MinAge     time.Duration
+	AfterAt    time.Time
+	AfterID    string
+	MaxRows    int32
+}
+
+type ReviewsQueueRow struct {
+	Review      Review
+	ClientID    string
+	OrderStatus string
+	Currency    string
+	TotalMinor  int64
+	ProposalID  string
+}
+
+// Open reviews, the oldest first, after the one the last page ended with. What is empty does not filter.
+func (q *Queries) ReviewsQueue(ctx context.Context, arg ReviewsQueueParams) ([]ReviewsQueueRow, error) {
+	rows, err := q.db.Query(ctx, reviewsQueue,
+		arg.ClientID,
+		arg.Reason,
+		arg.Gateway,
+		arg.Owner,
+		arg.AssignedTo,
+		arg.Unassigned,
+		arg.Proposed,
+		arg.MinAge,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReviewsQueueRow
+	for rows.Next() {
+		var i ReviewsQueueRow
+		if err := rows.Scan(
+			&i.Review.ReviewID,
+			&i.Review.OrderID,
+			&i.Review.SubjectKind,
+			&i.Review.SubjectID,
+			&i.Review.SubjectVersion,
+			&i.Review.Reason,
+			&i.Review.Code,
+			&i.Review.Status,
+			&i.Review.Version,
+			&i.Review.Owner,
+			&i.Review.AssignedTo,
+			&i.Review.AssignedAt,
+			&i.Review.Gateway,
+			&i.Review.OpenedAt,
+			&i.Review.NextCheckAt,
+			&i.Review.ResolvedAt,
+			&i.Review.ResolvedBy,
+			&i.ClientID,
+			&i.OrderStatus,
+			&i.Currency,
+			&i.TotalMinor,
+			&i.ProposalID,
 		); err != nil {
 			return nil, err
 		}
