@@ -2,9 +2,10 @@ package omisesim
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"time"
+
+	"orderflow/sandbox/parts"
 )
 
 // ChargeEntry is one try at the buyer's money and what became of it. Amounts are minor units.
@@ -81,14 +82,12 @@ func (b *book) charge(c *charge, live bool) *ChargeEntry {
 func (s *Sim) Charges(f Filter) []ChargeEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []ChargeEntry{}
-	for _, e := range s.book.charges {
-		if (f.Account == "" || e.Account == f.Account) && (f.Charge == "" || e.Charge == f.Charge) &&
-			(f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) && (!f.CapturedOnly || e.Captured > 0) {
-			entry := *e
-			entry.Metadata = maps.Clone(e.Metadata)
-			out = append(out, entry)
-		}
+	out := parts.Matching(s.book.charges, func(e *ChargeEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && (f.Charge == "" || e.Charge == f.Charge) &&
+			(f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) && (!f.CapturedOnly || e.Captured > 0)
+	})
+	for i := range out {
+		out[i].Metadata = maps.Clone(out[i].Metadata)
 	}
 	return out
 }
@@ -98,14 +97,10 @@ func (s *Sim) Charges(f Filter) []ChargeEntry {
 func (s *Sim) Writes(f Filter) []WriteEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []WriteEntry{}
-	for _, e := range s.book.writes {
-		if (f.Account == "" || e.Account == f.Account) && strings.HasSuffix(e.Path, f.PathSuffix) &&
-			strings.Contains(e.Body, f.MerchantReference) && (f.Charge == "" || strings.Contains(e.Path, f.Charge)) {
-			out = append(out, *e)
-		}
-	}
-	return slices.Clip(out)
+	return parts.Matching(s.book.writes, func(e *WriteEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && strings.HasSuffix(e.Path, f.PathSuffix) &&
+			strings.Contains(e.Body, f.MerchantReference) && (f.Charge == "" || strings.Contains(e.Path, f.Charge))
+	})
 }
 
 // Books returns both, and how many reads there were.

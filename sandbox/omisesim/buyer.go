@@ -1,22 +1,16 @@
 package omisesim
 
 import (
-	"html/template"
 	"net/http"
 	"strings"
+
+	"orderflow/sandbox/parts"
 )
 
-var buyerPage = template.Must(template.New("buyer").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Sandbox payment page</title><link rel="icon" href="data:,">
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.6rem 1.2rem;margin-right:.6rem}</style>
-</head><body>
-<h1>Sandbox payment page</h1>
-{{if .Open}}<p>A shop asks you to pay <strong>{{.Amount}} {{.Currency}}</strong> (in the currency's smallest unit){{if .Kind}} by {{.Kind}}{{end}}. This is a simulation: no money moves.</p>
+var buyerPage = parts.Page("Sandbox payment page", "Sandbox payment page", `{{if .Open}}<p>A shop asks you to pay <strong>{{.Amount}} {{.Currency}}</strong> (in the currency's smallest unit){{if .Kind}} by {{.Kind}}{{end}}. This is a simulation: no money moves.</p>
 <form method="post" action="/buyer/omise/{{.Secret}}/pass" style="display:inline"><button id="pass">Pay</button></form>
 <form method="post" action="/buyer/omise/{{.Secret}}/fail" style="display:inline"><button id="fail">Refuse</button></form>
-{{else}}<p>{{.Sentence}}</p>{{end}}
-</body></html>
-`))
+{{else}}<p>{{.Sentence}}</p>{{end}}`)
 
 // qrImage stands for the picture of a QR code. What it would hold is the address of the page.
 const qrImage = `<svg xmlns="http://www.w3.org/2000/svg" width="160" height="160"><rect width="160" height="160" fill="#fff" stroke="#000"/>` +
@@ -36,9 +30,7 @@ func (s *Sim) Buyer() http.Handler {
 }
 
 func say(w http.ResponseWriter, status int, sentence string) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_ = buyerPage.Execute(w, map[string]any{"Sentence": sentence})
+	parts.Show(w, buyerPage, status, map[string]any{"Sentence": sentence})
 }
 
 const pageGone = "This payment no longer waits for you: it was paid, refused or ended before."
@@ -72,8 +64,7 @@ func (s *Sim) showBuyer(w http.ResponseWriter, hr *http.Request) {
 		say(w, http.StatusGone, pageGone)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = buyerPage.Execute(w, data)
+	parts.Show(w, buyerPage, http.StatusOK, data)
 }
 
 func (s *Sim) publishOf(r *request) {

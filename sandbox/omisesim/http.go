@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/parts"
 )
 
 const maxBody = 1 << 20
@@ -122,14 +123,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	})
 }
 
-func (s *Sim) base(hr *http.Request) string {
-	if s.cfg.PublicURL != nil {
-		if u := s.cfg.PublicURL(); u != "" {
-			return strings.TrimSuffix(u, "/")
-		}
-	}
-	return "http://" + hr.Host
-}
+func (s *Sim) base(hr *http.Request) string { return parts.Base(s.cfg.PublicURL, hr) }
 
 // authenticate knows the key as a user name with an empty password, as Omise does.
 func (s *Sim) authenticate(r *request, hr *http.Request) {
@@ -156,12 +150,7 @@ func (s *Sim) arrive(r *request, body []byte, f *faults.Fault) *WriteEntry {
 	if r.account != nil {
 		e.Account = r.account.name
 	}
-	if f != nil {
-		e.Fault = string(f.Action)
-		if !f.Does() {
-			e.Status = f.Answered(0)
-		}
-	}
+	e.Fault, e.Status = parts.Met(f)
 	if r.method == http.MethodGet {
 		s.reads.Add(1)
 		return e

@@ -2,7 +2,7 @@
 // over real HTTP, without any idempotency, as the real one.
 //
 // It must not know Orderflow: its books are the oracle of the tests, so they say what reached it and what it did, by its
-// own code alone. It may import only the standard library, internal/secret, sandbox/faults and sandbox/notify.
+// own code alone. It may import only the standard library, internal/secret, sandbox/faults, sandbox/notify and sandbox/parts.
 package omisesim
 
 import (

@@ -1,9 +1,10 @@
 package stripesim
 
 import (
-	"slices"
 	"strings"
 	"time"
+
+	"orderflow/sandbox/parts"
 )
 
 // ChargeEntry is one try at the buyer's money and what became of it. Amounts are minor units.
@@ -74,14 +75,10 @@ func (b *book) charge(e *ChargeEntry) {
 func (s *Sim) Charges(f Filter) []ChargeEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []ChargeEntry{}
-	for _, e := range s.book.charges {
-		if (f.Account == "" || e.Account == f.Account) && (f.Intent == "" || e.Intent == f.Intent) &&
-			(f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) && (!f.CapturedOnly || e.Captured > 0) {
-			out = append(out, *e)
-		}
-	}
-	return out
+	return parts.Matching(s.book.charges, func(e *ChargeEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && (f.Intent == "" || e.Intent == f.Intent) &&
+			(f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) && (!f.CapturedOnly || e.Captured > 0)
+	})
 }
 
 // Writes returns the write requests that match, in order of arrival. An intent is looked for in the path and the body, a
@@ -89,15 +86,11 @@ func (s *Sim) Charges(f Filter) []ChargeEntry {
 func (s *Sim) Writes(f Filter) []WriteEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []WriteEntry{}
-	for _, e := range s.book.writes {
-		if (f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) &&
+	return parts.Matching(s.book.writes, func(e *WriteEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) &&
 			strings.HasSuffix(e.Path, f.PathSuffix) && strings.Contains(e.Body, f.MerchantReference) &&
-			(f.Intent == "" || strings.Contains(e.Path, f.Intent) || strings.Contains(e.Body, f.Intent)) {
-			out = append(out, *e)
-		}
-	}
-	return slices.Clip(out)
+			(f.Intent == "" || strings.Contains(e.Path, f.Intent) || strings.Contains(e.Body, f.Intent))
+	})
 }
 
 // Books returns both, and how many reads there were.

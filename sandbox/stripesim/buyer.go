@@ -1,23 +1,17 @@
 package stripesim
 
 import (
-	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"orderflow/sandbox/parts"
 )
 
-var buyerPage = template.Must(template.New("buyer").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Sandbox bank</title><link rel="icon" href="data:,">
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.6rem 1.2rem;margin-right:.6rem}</style>
-</head><body>
-<h1>{{if eq .Kind "konbini"}}Sandbox convenience store{{else}}Sandbox bank{{end}}</h1>
-{{if .Open}}<p>{{if eq .Kind "konbini"}}This voucher is worth <strong>{{.Amount}} {{.Currency}}</strong> at the counter until {{.Due}}{{else if eq .Kind "customer_balance"}}A shop waits for a bank transfer of <strong>{{.Amount}} {{.Currency}}</strong>{{else}}A shop asks you to confirm a payment of <strong>{{.Amount}} {{.Currency}}</strong>{{end}} (in the currency's smallest unit). This is a simulation: no money moves.</p>
+var buyerPage = parts.Page("Sandbox bank", `{{if eq .Kind "konbini"}}Sandbox convenience store{{else}}Sandbox bank{{end}}`, `{{if .Open}}<p>{{if eq .Kind "konbini"}}This voucher is worth <strong>{{.Amount}} {{.Currency}}</strong> at the counter until {{.Due}}{{else if eq .Kind "customer_balance"}}A shop waits for a bank transfer of <strong>{{.Amount}} {{.Currency}}</strong>{{else}}A shop asks you to confirm a payment of <strong>{{.Amount}} {{.Currency}}</strong>{{end}} (in the currency's smallest unit). This is a simulation: no money moves.</p>
 {{range .Buttons}}<form method="post" action="/buyer/{{$.Secret}}/{{.Verdict}}" style="display:inline"><button id="{{.Verdict}}">{{.Label}}</button></form>
-{{end}}{{else}}<p>{{.Sentence}}</p>{{end}}
-</body></html>
-`))
+{{end}}{{else}}<p>{{.Sentence}}</p>{{end}}`)
 
 type button struct{ Verdict, Label string }
 
@@ -38,9 +32,7 @@ func (s *Sim) Buyer() http.Handler {
 }
 
 func say(w http.ResponseWriter, status int, sentence string) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_ = buyerPage.Execute(w, map[string]any{"Sentence": sentence, "Kind": ""})
+	parts.Show(w, buyerPage, status, map[string]any{"Sentence": sentence, "Kind": ""})
 }
 
 const pageGone = "This payment no longer waits for you: it was confirmed, refused, expired or canceled before."
@@ -64,8 +56,7 @@ func (s *Sim) showBuyer(w http.ResponseWriter, hr *http.Request) {
 		say(w, http.StatusGone, pageGone)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = buyerPage.Execute(w, data)
+	parts.Show(w, buyerPage, http.StatusOK, data)
 }
 
 // waitingAt finds the intent behind a page, nil when it no longer waits. It expects the lock to be held.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/parts"
 )
 
 const maxBody = 1 << 20
@@ -121,14 +122,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	})
 }
 
-func (s *Sim) base(hr *http.Request) string {
-	if s.cfg.PublicURL != nil {
-		if u := s.cfg.PublicURL(); u != "" {
-			return strings.TrimSuffix(u, "/")
-		}
-	}
-	return "http://" + hr.Host
-}
+func (s *Sim) base(hr *http.Request) string { return parts.Base(s.cfg.PublicURL, hr) }
 
 func (s *Sim) authenticate(hr *http.Request) *account {
 	plain, ok := strings.CutPrefix(hr.Header.Get("Authorization"), "Bearer ")
@@ -154,12 +148,7 @@ func (s *Sim) arrive(r *request, body []byte, f *faults.Fault) *WriteEntry {
 	if r.account != nil {
 		e.Account = r.account.name
 	}
-	if f != nil {
-		e.Fault = string(f.Action)
-		if !f.Does() {
-			e.Status = f.Answered(0)
-		}
-	}
+	e.Fault, e.Status = parts.Met(f)
 	if r.method == http.MethodGet {
 		s.reads.Add(1)
 		return e

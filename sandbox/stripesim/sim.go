@@ -1,7 +1,7 @@
 // Package stripesim is Stripe as Orderflow meets it: the payment part of API version 2023-10-16, over real HTTP.
 //
 // It must not know Orderflow: its books are the oracle of the tests, so they say what reached it and what it did, by its
-// own code alone. It may import only the standard library, internal/secret, sandbox/faults and sandbox/notify.
+// own code alone. It may import only the standard library, internal/secret, sandbox/faults, sandbox/notify and sandbox/parts.
 package stripesim
 
 import (

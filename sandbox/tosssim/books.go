@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/parts"
 )
 
 // ChargeEntry is one try at the buyer's money and what became of it. Amounts are minor units.
@@ -88,14 +89,10 @@ func (b *book) refund(paymentKey string, amount int64) {
 func (s *Sim) Charges(f Filter) []ChargeEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []ChargeEntry{}
-	for _, e := range s.book.charges {
-		if (f.Account == "" || e.Account == f.Account) && (f.PaymentKey == "" || e.PaymentKey == f.PaymentKey) &&
-			(f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) && (!f.CapturedOnly || e.Captured > 0) {
-			out = append(out, *e)
-		}
-	}
-	return out
+	return parts.Matching(s.book.charges, func(e *ChargeEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && (f.PaymentKey == "" || e.PaymentKey == f.PaymentKey) &&
+			(f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) && (!f.CapturedOnly || e.Captured > 0)
+	})
 }
 
 // Writes returns the write requests that match, in order of arrival. A payment key is looked for in the path and the body,
@@ -103,15 +100,11 @@ func (s *Sim) Charges(f Filter) []ChargeEntry {
 func (s *Sim) Writes(f Filter) []WriteEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []WriteEntry{}
-	for _, e := range s.book.writes {
-		if (f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) &&
+	return parts.Matching(s.book.writes, func(e *WriteEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && (f.Key == "" || e.Key == f.Key) &&
 			strings.HasSuffix(e.Path, f.PathSuffix) && strings.Contains(e.Body, f.MerchantReference) &&
-			(f.PaymentKey == "" || strings.Contains(e.Path, f.PaymentKey) || strings.Contains(e.Body, f.PaymentKey)) {
-			out = append(out, *e)
-		}
-	}
-	return out
+			(f.PaymentKey == "" || strings.Contains(e.Path, f.PaymentKey) || strings.Contains(e.Body, f.PaymentKey))
+	})
 }
 
 // Books returns both, and how many reads there were.
@@ -125,12 +118,7 @@ func (s *Sim) arrive(r *request, f *faults.Fault) *WriteEntry {
 	if r.account != nil {
 		e.Account = r.account.name
 	}
-	if f != nil {
-		e.Fault = string(f.Action)
-		if !f.Does() {
-			e.Status = f.Answered(0)
-		}
-	}
+	e.Fault, e.Status = parts.Met(f)
 	if r.method != "POST" {
 		s.reads.Add(1)
 		return e

@@ -2,17 +2,13 @@ package tosssim
 
 import (
 	"errors"
-	"html/template"
 	"net/http"
 	"net/url"
+
+	"orderflow/sandbox/parts"
 )
 
-var buyerPage = template.Must(template.New("buyer").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Sandbox payment window</title><link rel="icon" href="data:,">
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.6rem 1.2rem;margin-right:.6rem}</style>
-</head><body>
-<h1>Sandbox payment window</h1>
-{{with .Checkout}}<p>A shop asks for <strong>{{.Amount}} {{.Currency}}</strong>. This is a simulation: no money moves.</p>
+var buyerPage = parts.Page("Sandbox payment window", "Sandbox payment window", `{{with .Checkout}}<p>A shop asks for <strong>{{.Amount}} {{.Currency}}</strong>. This is a simulation: no money moves.</p>
 <form method="post" action="/buyer/toss/checkout">
 <input type="hidden" name="orderId" value="{{.OrderID}}"><input type="hidden" name="amount" value="{{.Amount}}">
 <input type="hidden" name="currency" value="{{.Currency}}"><input type="hidden" name="method" value="{{.Method}}">
@@ -23,9 +19,7 @@ var buyerPage = template.Must(template.New("buyer").Parse(`<!doctype html>
 {{with .Account}}<p>Transfer <strong>{{.Amount}} {{.Currency}}</strong> to account {{.Number}} until {{.Due}}. State: <span id="status">{{.Status}}</span></p>
 <form method="post" action="/buyer/toss/{{.Secret}}/deposit" style="display:inline"><button id="deposit">Deposit</button></form>
 <form method="post" action="/buyer/toss/{{.Secret}}/correct" style="display:inline"><button id="correct">Take the deposit back</button></form>{{end}}
-{{with .Sentence}}<p>{{.}}</p>{{end}}
-</body></html>
-`))
+{{with .Sentence}}<p>{{.}}</p>{{end}}`)
 
 // Buyer serves /buyer/toss/…: the window in which a buyer authenticates a payment, and for a virtual account the page that
 // plays the bank.
@@ -39,10 +33,7 @@ func (s *Sim) Buyer() http.Handler {
 }
 
 func page(w http.ResponseWriter, status int, data map[string]any) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.WriteHeader(status)
-	_ = buyerPage.Execute(w, data)
+	parts.Show(w, buyerPage, status, data)
 }
 
 func say(w http.ResponseWriter, status int, sentence string) {

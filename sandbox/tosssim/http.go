@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orderflow/sandbox/faults"
+	"orderflow/sandbox/parts"
 )
 
 const (
@@ -100,14 +101,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	})
 }
 
-func (s *Sim) base(hr *http.Request) string {
-	if s.cfg.PublicURL != nil {
-		if u := s.cfg.PublicURL(); u != "" {
-			return strings.TrimSuffix(u, "/")
-		}
-	}
-	return "http://" + hr.Host
-}
+func (s *Sim) base(hr *http.Request) string { return parts.Base(s.cfg.PublicURL, hr) }
 
 // enter checks Basic authentication: the secret key as user, and the colon that is easily forgotten.
 func (s *Sim) enter(hr *http.Request) (*account, *apiError) {

@@ -1,9 +1,10 @@
 package twoctwopsim
 
 import (
-	"slices"
 	"strings"
 	"time"
+
+	"orderflow/sandbox/parts"
 )
 
 // ChargeEntry is one try at the buyer's money and what became of it. Amounts are minor units.
@@ -63,28 +64,20 @@ func (s *Sim) Charges(f Filter) []ChargeEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advance(s.cfg.Now())
-	out := []ChargeEntry{}
-	for _, e := range s.book.charges {
-		if (f.Account == "" || e.Account == f.Account) && (f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) &&
-			(!f.CapturedOnly || e.Captured > 0) {
-			out = append(out, *e)
-		}
-	}
-	return out
+	return parts.Matching(s.book.charges, func(e *ChargeEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && (f.MerchantReference == "" || e.MerchantReference == f.MerchantReference) &&
+			(!f.CapturedOnly || e.Captured > 0)
+	})
 }
 
 // Writes returns the write requests that match, in order of arrival.
 func (s *Sim) Writes(f Filter) []WriteEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []WriteEntry{}
-	for _, e := range s.book.writes {
-		if (f.Account == "" || e.Account == f.Account) && (f.MerchantReference == "" || e.InvoiceNo == f.MerchantReference) &&
-			strings.HasSuffix(e.Path, f.PathSuffix) {
-			out = append(out, *e)
-		}
-	}
-	return slices.Clip(out)
+	return parts.Matching(s.book.writes, func(e *WriteEntry) bool {
+		return (f.Account == "" || e.Account == f.Account) && (f.MerchantReference == "" || e.InvoiceNo == f.MerchantReference) &&
+			strings.HasSuffix(e.Path, f.PathSuffix)
+	})
 }
 
 // Books returns both, and how many reads there were.

@@ -3,25 +3,19 @@ package twoctwopsim
 import (
 	"encoding/base64"
 	"encoding/json"
-	"html/template"
 	"net/http"
 	"net/url"
+
+	"orderflow/sandbox/parts"
 )
 
-var buyerPage = template.Must(template.New("buyer").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Sandbox 2C2P</title><link rel="icon" href="data:,">
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.6rem 1.2rem;margin-right:.6rem}</style>
-</head><body>
-<h1>Sandbox 2C2P</h1>
-{{if .Open}}<p>A shop asks you to pay <strong>{{.Amount}} {{.Currency}}</strong>. This is a simulation: no money moves.</p>
+var buyerPage = parts.Page("Sandbox 2C2P", "Sandbox 2C2P", `{{if .Open}}<p>A shop asks you to pay <strong>{{.Amount}} {{.Currency}}</strong>. This is a simulation: no money moves.</p>
 <form method="post" action="/buyer/twoctwop/{{.Secret}}/pass" style="display:inline"><button id="pass">Pay</button></form>
 <form method="post" action="/buyer/twoctwop/{{.Secret}}/fail" style="display:inline"><button id="fail">Refuse</button></form>
 {{else if .Back}}<p>You go back to the shop.</p>
 <form method="post" action="{{.Back}}" id="back"><input type="hidden" name="paymentResponse" value="{{.Response}}"><button>Go on</button></form>
 <script>document.getElementById("back").submit()</script>
-{{else}}<p>{{.Sentence}}</p>{{end}}
-</body></html>
-`))
+{{else}}<p>{{.Sentence}}</p>{{end}}`)
 
 // Buyer serves /buyer/twoctwop/{secret}: 2C2P's hosted page, the bank's, and what a QR code leads to, with POST …/pass and
 // …/fail behind its two buttons.
@@ -33,10 +27,7 @@ func (s *Sim) Buyer() http.Handler {
 }
 
 func page(w http.ResponseWriter, status int, data map[string]any) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.WriteHeader(status)
-	_ = buyerPage.Execute(w, data)
+	parts.Show(w, buyerPage, status, data)
 }
 
 const pageGone = "This payment no longer waits for you: it was paid, refused, canceled or has expired."

@@ -10,6 +10,7 @@ import (
 
 	"orderflow/sandbox/faults"
 	"orderflow/sandbox/notify"
+	"orderflow/sandbox/parts"
 )
 
 const (
@@ -105,14 +106,7 @@ func (s *Sim) pathOf(full string) (string, bool) {
 	return path, ok
 }
 
-func (s *Sim) base(hr *http.Request) string {
-	if s.cfg.PublicURL != nil {
-		if u := s.cfg.PublicURL(); u != "" {
-			return strings.TrimSuffix(u, "/")
-		}
-	}
-	return "http://" + hr.Host
-}
+func (s *Sim) base(hr *http.Request) string { return parts.Base(s.cfg.PublicURL, hr) }
 
 // decode reads a body, wrapped or plain, and finds whose it is.
 func (s *Sim) decode(path string, body []byte) *request {
@@ -145,12 +139,7 @@ func (s *Sim) decode(path string, body []byte) *request {
 // arrive books a write before anything is done about it, so that a lost one is in the books too.
 func (s *Sim) arrive(r *request, path string, body []byte, f *faults.Fault) *WriteEntry {
 	e := &WriteEntry{At: r.now, Account: r.merchant, Path: path, InvoiceNo: r.invoice, Body: string(body), Claims: string(r.raw)}
-	if f != nil {
-		e.Fault = string(f.Action)
-		if !f.Does() {
-			e.Status = f.Answered(0)
-		}
-	}
+	e.Fault, e.Status = parts.Met(f)
 	if !endpoints[r.path].writes {
 		s.reads.Add(1)
 		return e
