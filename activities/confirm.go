@@ -345,6 +345,7 @@ func (t *try) keep(ctx context.Context, o gateways.Observation, op sqlcgen.Opera
 		Account:           order.Account{Gateway: o.Account.Gateway, Name: o.Account.Name, Environment: string(o.Account.Environment)},
 		ProviderPaymentID: o.ProviderPaymentID, MerchantReference: o.MerchantReference, Currency: o.Currency,
 		AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Code: o.DeclineCode,
+		Dispute: order.Dispute(o.Dispute), DisputedMinor: o.DisputedMinor,
 	}
 	s := t.seen(p, op, source)
 	s.ProviderStatus, s.RequestID = o.Status, o.RequestID

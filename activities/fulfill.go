@@ -64,6 +64,7 @@ func (a *Activities) issue(ctx context.Context, in UnitInput, maySend bool) (Uni
 		return UnitResult{}, err
 	}
 	u := unitTry{a: a, iss: iss, work: w}
+	maySend = maySend && w.Order.Hold == "" // what was sent is found out; nothing more is, while its money is not here
 	switch order.Status(w.Unit.Status) {
 	case order.UnitPlanned:
 		if !maySend {
@@ -101,6 +102,9 @@ func (u unitTry) first(ctx context.Context) (UnitResult, error) {
 	d := store.OperationDraft{ID: op, Kind: "issue", Sealed: u.a.d.Box.Seal(frozen, OperationAAD(op)), Fingerprint: u.a.d.Box.Fingerprint(frozen)}
 	claimed := time.Now()
 	won, err := u.a.d.Store.UnitClaim(ctx, u.id(), order.ID(u.work.Unit.OrderID), d, int(u.work.Unit.Generation))
+	if f := fault.As(err); f != nil && f.Why == "order_held" { // since it was read: it waits
+		return UnitResult{Status: order.UnitPlanned}, nil
+	}
 	if err != nil {
 		return UnitResult{}, err
 	}

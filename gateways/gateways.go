@@ -39,6 +39,17 @@ const (
 	NotFound  Outcome = "not_found" // the provider shows no such object; final only by NotFoundFinalAfter
 )
 
+// Dispute says whether the buyer's bank takes captured money back on its own. The words are those of the domain.
+type Dispute string
+
+// The disputes. Empty means that an answer does not say.
+const (
+	DisputeNone Dispute = "none"
+	DisputeOpen Dispute = "open" // it may
+	DisputeWon  Dispute = "won"  // the money stays
+	DisputeLost Dispute = "lost" // it has
+)
+
 // Kind names one outside write on a payment.
 type Kind string
 
@@ -176,6 +187,8 @@ type Observation struct {
 	AuthorizedMinor   int64 // held by the bank and not (yet) captured; says nothing about capture or settlement
 	CapturedMinor     int64
 	RefundedMinor     int64
+	Dispute           Dispute     // of captured money; empty where the answer does not say
+	DisputedMinor     int64       // what the dispute is about; 0 = not said, and then all of it
 	DeclineCode       string      // the provider's code for a decline
 	NextAction        *NextAction // for Pending
 	ProviderTime      time.Time   // the provider's clock; zero when it gave none

@@ -47,6 +47,8 @@ CREATE TABLE orders (
     work_at           timestamptz NOT NULL DEFAULT now(),
     swept_seq         bigint NOT NULL DEFAULT 0, -- the work the sweep has told the order's run about
     sweeps            integer NOT NULL DEFAULT 0,
+    hold              text NOT NULL DEFAULT '', -- why what is owed and not provided waits
+    external_decision text NOT NULL DEFAULT '', -- the decision that recorded a payment by other means
     created_at        timestamptz NOT NULL DEFAULT now(),
     paid_at           timestamptz,
     completed_at      timestamptz,
@@ -55,6 +57,9 @@ CREATE TABLE orders (
     -- The id is the caller's; its length is bounded because it travels in URLs, workflow ids and logs.
     CONSTRAINT orders_id_length CHECK (char_length(order_id) BETWEEN 1 AND 64),
     CONSTRAINT orders_status_known CHECK (status IN ('open', 'paid', 'completed', 'canceled', 'expired')),
+    CONSTRAINT orders_hold_known CHECK (hold IN ('', 'dispute', 'taken_back')),
+    -- Only what is owed can wait.
+    CONSTRAINT orders_hold_of_paid CHECK (hold = '' OR status IN ('paid', 'completed', 'canceled')),
     -- An amount without its exponent is not an amount: 80 is eighty yen or eighty cents.
     CONSTRAINT orders_currency_is_iso CHECK (currency ~ '^[A-Z]{3}$'),
     CONSTRAINT orders_exponent_sane CHECK (currency_exponent BETWEEN 0 AND 4),
@@ -169,6 +174,8 @@ CREATE TABLE payments (
     refunded_minor      bigint NOT NULL DEFAULT 0, -- what the provider says went back, by us or by anybody
     elsewhere_minor     bigint NOT NULL DEFAULT 0, -- of that, what no refund of ours explains
     dispute             text NOT NULL DEFAULT 'none',
+    disputed_minor      bigint NOT NULL DEFAULT 0, -- what the dispute is about; when it is lost, the buyer's bank has taken this
+    taken_back          boolean NOT NULL DEFAULT false, -- a confirmed deposit that the bank has taken back: nothing of it is here
     matched             boolean NOT NULL,
     version             bigint NOT NULL DEFAULT 1,
     first_seen_at       timestamptz NOT NULL DEFAULT now(),
@@ -180,6 +187,8 @@ CREATE TABLE payments (
     CONSTRAINT payments_refund_within_capture CHECK (refunded_minor BETWEEN 0 AND captured_minor),
     CONSTRAINT payments_elsewhere_within_refund CHECK (elsewhere_minor BETWEEN 0 AND refunded_minor),
     CONSTRAINT payments_dispute_known CHECK (dispute IN ('none', 'open', 'won', 'lost')),
+    -- A dispute is about an amount of this payment.
+    CONSTRAINT payments_disputed_has_amount CHECK ((dispute = 'none') = (disputed_minor = 0) AND disputed_minor BETWEEN 0 AND captured_minor),
     -- Money that matched has an attempt, and the attempt has an order.
     CONSTRAINT payments_matched_has_attempt CHECK (NOT matched OR (attempt_id IS NOT NULL AND order_id IS NOT NULL))
 );
@@ -323,7 +332,8 @@ CREATE TABLE stock (
     CONSTRAINT stock_reserved_within_on_hand CHECK (reserved BETWEEN 0 AND on_hand)
 );
 
--- Reserve once per line (ordinal 0), commit once per unit, release once per line.
+-- Reserve once per line (ordinal 0), commit once per unit, release once per line. An expired order that is paid after all has its
+-- stock reserved again, once, and that may be released once.
 CREATE TABLE stock_movements (
     order_id text NOT NULL,
     line_no  integer NOT NULL,
@@ -334,7 +344,7 @@ CREATE TABLE stock_movements (
     at       timestamptz NOT NULL DEFAULT now(),
     FOREIGN KEY (order_id, line_no) REFERENCES order_lines,
     CONSTRAINT stock_movements_once PRIMARY KEY (order_id, line_no, ordinal, kind),
-    CONSTRAINT stock_movements_kind_known CHECK (kind IN ('reserve', 'commit', 'release')),
+    CONSTRAINT stock_movements_kind_known CHECK (kind IN ('reserve', 'commit', 'release', 'reserve_again', 'release_again')),
     CONSTRAINT stock_movements_shape CHECK (quantity > 0 AND (ordinal = 0) = (kind <> 'commit'))
 );
 
@@ -372,6 +382,8 @@ CREATE TABLE observations (
     authorized_minor    bigint NOT NULL DEFAULT 0, -- held, which says nothing about captured
     captured_minor      bigint NOT NULL DEFAULT 0,
     refunded_minor      bigint NOT NULL DEFAULT 0, -- in all; -1 = an answer about a refund that does not say
+    dispute             text NOT NULL DEFAULT '', -- empty = the answer does not say
+    disputed_minor      bigint NOT NULL DEFAULT 0,
     code                text NOT NULL DEFAULT '',
     request_id          text NOT NULL DEFAULT '',
     read_version        bigint NOT NULL DEFAULT 0,
@@ -383,6 +395,7 @@ CREATE TABLE observations (
     CONSTRAINT observations_source_known CHECK (source IN ('send', 'lookup', 'webhook', 'list', 'operator')),
     CONSTRAINT observations_outcome_known CHECK (outcome IN ('succeeded', 'declined', 'pending', 'unknown', 'untouched', 'not_found',
         'refused', 'prepared', 'issued', 'processing')),
+    CONSTRAINT observations_dispute_known CHECK (dispute IN ('', 'none', 'open', 'won', 'lost')),
     CONSTRAINT observations_attempt_seq_unique UNIQUE (attempt_id, seq),
     CONSTRAINT observations_refund_seq_unique UNIQUE (refund_id, seq)
 );

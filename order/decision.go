@@ -261,7 +261,12 @@ func (f Facts) decided(t Trigger) Change {
 // effect is what a decision does once it may.
 func (f Facts) effect(d Decision) Change {
 	r := f.Review
+	if d.Decision == DecideRestoreReflection && r.Reason == ReviewLatePayment {
+		return f.reviveLate(d)
+	}
 	switch d.Decision {
+	case DecideRecordExternal:
+		return f.recordExternal(d)
 	case DecideRequeryPayment, DecideRestoreReflection:
 		if r.SubjectKind != SubjectAttempt && r.SubjectKind != SubjectOrder && r.SubjectKind != SubjectRefund {
 			return rejected("wrong_subject")

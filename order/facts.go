@@ -11,19 +11,25 @@ type Account struct {
 
 // Facts are what the rule sees of one order: the order, and the one attempt, unit, refund or review the trigger is about.
 type Facts struct {
-	Order     OrderFacts
-	Attempt   *AttemptFacts
-	Unit      *UnitFacts
-	Refund    *RefundFacts
-	Money     *MoneyFacts // of the attempt's payment; nil where nothing of it was captured
-	Review    *ReviewFacts
-	UnitsOpen int // units of the order that are neither issued nor canceled nor revoked, for FulfillmentChecked
+	Order      OrderFacts
+	Attempt    *AttemptFacts
+	Unit       *UnitFacts
+	Refund     *RefundFacts
+	Money      *MoneyFacts // of the attempt's payment; nil where nothing of it was captured
+	Review     *ReviewFacts
+	OtherMoney bool // another payment of the order holds money
+	UnitsOpen  int  // units of the order that are neither issued nor canceled nor revoked
+	UnitsOut   int  // units of the order that are issued, or that may be: only for what is told of money that was captured before
 }
 
 // OrderFacts is the promise.
 type OrderFacts struct {
-	Status  Status
-	Version int64
+	Status     Status
+	Version    int64
+	Hold       Hold // why units wait
+	External   bool // a person recorded that it was paid by other means
+	TermsHold  bool // expired, and so lately that its policy still keeps the promise
+	StockThere bool // what it had reserved can be reserved again; read under the stock's lock, only for an expired order
 }
 
 // AttemptFacts is what we asked, as it was stored before anything was sent.
@@ -67,6 +73,8 @@ type PaymentSeen struct {
 	AmountMinor       int64
 	CapturedMinor     int64
 	RefundedMinor     int64
+	Dispute           Dispute // empty = the answer does not say
+	DisputedMinor     int64
 	Code              string // decline or fault code
 	ReadVersion       int64  // the attempt's version read before the call (rule 5)
 	ReadAsks          int64  // how often a look at it had been asked for, read with the version: the store's, not the rule's
@@ -104,6 +112,8 @@ type MoneyFacts struct {
 	PendingMinor   int64 // of our refunds that the provider is at
 	SucceededMinor int64 // of our refunds that went back
 	Dispute        Dispute
+	DisputedMinor  int64 // what the dispute is about; 0 without one
+	TakenBack      bool  // the bank has taken the deposit back: none of it is here
 }
 
 // Dispute says whether the buyer's bank takes the money back on its own.
@@ -116,6 +126,9 @@ const (
 	DisputeWon  Dispute = "won"  // the money stays here
 	DisputeLost Dispute = "lost" // the bank gave it back
 )
+
+// Disputes lists every one, for exhaustive tests and the schema's check.
+var Disputes = []Dispute{DisputeNone, DisputeOpen, DisputeWon, DisputeLost}
 
 // Left is what may be asked for yet. What is unknown counts as gone, and once more where the provider's total may hold it already:
 // that total may as well be somebody else's refund. It can be below zero.
@@ -241,6 +254,10 @@ type Change struct {
 	CloseReason CloseReason // for an attempt that closes
 	RecordMoney bool        // store the observed payment as a fact
 	Books       *Books      // what the payment's row must say now of money that went back
+	Standing    *Standing   // what the payment's row must say now of money that moved on its own
+	Hold        *Hold       // what the order's units wait for now
+	External    bool        // the order is settled by other means
+	Restock     bool        // what the order had reserved before it expired is reserved again
 	LookRefunds bool        // each refund of the payment has to be looked at: less went back than they say
 	LookPayment bool        // the payment has to be looked at: what it says of money that went back does not fit our books
 	PlanUnits   bool        // create the order's units

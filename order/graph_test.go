@@ -34,6 +34,7 @@ func union(ms ...map[Transition]bool) map[Transition]bool {
 var published = union(
 	edges(SubjectOrder, OrderOpen, OrderPaid, OrderExpired),
 	edges(SubjectOrder, OrderPaid, OrderCompleted),
+	edges(SubjectOrder, OrderExpired, OrderPaid),
 
 	edges(SubjectAttempt, "", AttemptCreated),
 	edges(SubjectAttempt, AttemptCreated, AttemptSent, AttemptUnknown, AttemptPending, AttemptSucceeded, AttemptDeclined, AttemptClosed),

@@ -23,7 +23,7 @@ func judgeRefund(f Facts, tr Trigger, c Change, bad check) {
 		bad(m != nil && f.Attempt != nil && f.Attempt.Status == AttemptSucceeded, "gives back what was not captured")
 		bad(tr.Ask.Minor > 0 && tr.Ask.Currency == m.Currency, "an amount that is none, or of another currency")
 		bad(counted(*m)+tr.Ask.Minor <= m.CapturedMinor, "gives back more than is left (PC-43)")
-		bad(m.Dispute != DisputeOpen && m.Dispute != DisputeLost, "gives back what the bank gives back (PC-46)")
+		bad(m.Dispute != DisputeOpen && m.Dispute != DisputeLost && !m.TakenBack, "gives back what the bank gives back (PC-46)")
 		return
 	}
 	r, p := f.Refund, tr.Refund
@@ -31,7 +31,7 @@ func judgeRefund(f Facts, tr Trigger, c Change, bad check) {
 	person := tr.Kind == DecisionMade
 	if to == RefundSent {
 		bad(tr.Kind == RefundClaimed && r.Status == RefundRequested, "sent by what claims nothing, or twice (rule 2)")
-		bad(f.Money.Dispute != DisputeOpen && f.Money.Dispute != DisputeLost && counted(*f.Money) <= f.Money.CapturedMinor, "sent although nothing is left")
+		bad(f.Money.Dispute != DisputeOpen && f.Money.Dispute != DisputeLost && !f.Money.TakenBack && counted(*f.Money) <= f.Money.CapturedMinor, "sent although nothing is left")
 	}
 	if observed {
 		bad(c.Verdict == Mismatch || p.ReadVersion == r.Version, "moves by a stale answer (rule 5)")

@@ -28,6 +28,7 @@ func judge(f Facts, tr Trigger, c Change) (wrong []string) {
 	judgeUnit(f, tr, c, bad)
 	judgeRefund(f, tr, c, bad)
 	judgeBooks(f, tr, c, bad)
+	judgeCorrection(f, tr, c, bad)
 	judgeDecision(f, tr, c, bad)
 	return wrong
 }
@@ -36,7 +37,7 @@ type check func(ok bool, format string, args ...any)
 
 func hasEffects(c Change) bool {
 	return len(c.Transitions)+len(c.Events)+len(c.Open)+len(c.Resolve) > 0 || c.RecordMoney || c.PlanUnits || c.NewOp || c.EndReview ||
-		c.Books != nil || c.LookPayment || c.LookRefunds || c.LookAgain || c.CloseReason != ""
+		c.Books != nil || c.Standing != nil || c.Hold != nil || c.External || c.Restock || c.LookPayment || c.LookRefunds || c.LookAgain || c.CloseReason != ""
 }
 
 // now is the subject's present state, and whether the subject is there.
@@ -73,7 +74,7 @@ func judgeTransitions(f Facts, tr Trigger, c Change, bad check) {
 		moved[e.Subject] = true
 	}
 	bad((c.To(SubjectAttempt) == AttemptClosed) == (c.CloseReason != ""), "closed and close reason do not go together")
-	bad(len(c.Resolve) == 0 || len(c.Transitions) > 0 || c.EndReview, "ends reviews without evidence that moved anything")
+	bad(len(c.Resolve) == 0 || len(c.Transitions) > 0 || c.EndReview || c.Standing != nil, "ends reviews without evidence that moved anything")
 	for _, o := range c.Open {
 		_, there := now(f, tr, o.Subject)
 		bad(there, "opens a review of a %s that is not there", o.Subject)
@@ -95,7 +96,9 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 		bad(c.RecordMoney, "money without a payment row")
 		bad(paid || len(c.Open) > 0, "money that neither pays nor shows")
 	}
-	bad(paid == (captured && f.Order.Status == OrderOpen), "paid and captured-while-open must be the same")
+	keeps := captured && (f.Order.Status == OrderOpen || f.Order.Status == OrderExpired && f.Order.TermsHold && f.Order.StockThere)
+	person := tr.Kind == DecisionMade && f.Review != nil && (tr.Decision.Decision == DecideRecordExternal || tr.Decision.Decision == DecideRestoreReflection && f.Review.Reason == ReviewLatePayment)
+	bad(paid == keeps || paid && person, "paid must be captured while the promise stands, or a person's word")
 	bad(paid == c.PlanUnits, "units are planned exactly when the order becomes paid (S8)")
 	bad(paid == slices.Contains(c.Events, EventOrderPaid), "order.paid exactly when the order becomes paid")
 	completed := c.To(SubjectOrder) == OrderCompleted
@@ -148,9 +151,9 @@ func judgeUnit(f Facts, tr Trigger, c Change, bad check) {
 	u := f.Unit
 	switch {
 	case to == UnitIssuing, to == UnitPlanned:
-		bad(f.Order.Status == OrderPaid, "provides without money (S7)")
+		bad(f.Order.Status == OrderPaid && (to == UnitPlanned || f.Order.Hold == HoldNone), "provides without money (S7)")
 	case to == UnitIssued && tr.Kind == UnitProvided:
-		bad(f.Order.Status == OrderPaid && u.Status == UnitPlanned, "provides without money or twice")
+		bad(f.Order.Status == OrderPaid && f.Order.Hold == HoldNone && u.Status == UnitPlanned, "provides without money or twice")
 	}
 	bad(to != UnitPlanned || (u.RerunSafe && tr.Decision.Evidence.Proof != ""), "runs again while a request may be under way, or without proof (rule 3)")
 	bad(u.Status != UnitIssued && u.Status != UnitCanceled && u.Status != UnitRevoked, "leaves a settled state")
@@ -184,15 +187,16 @@ func judgeDecision(f Facts, tr Trigger, c Change, bad check) {
 		bad(d.Evidence != Evidence{}, "ends a review without evidence")
 	}
 	bad(c.To(SubjectUnit) != UnitIssued || d.Evidence.Reference != "", "provided without the issuer's reference")
-	told := c.To(SubjectRefund) != "" // a refund that is settled by a person is told like any other, and books what it gave back
-	bad(!c.RecordMoney && !c.PlanUnits && (len(c.Events) == 0 || told), "a decision invents money, units or events")
+	told := c.To(SubjectRefund) != ""       // a refund that is settled by a person is told like any other, and books what it gave back
+	pays := c.To(SubjectOrder) == OrderPaid // judged with the money
+	bad(!c.RecordMoney && (!c.PlanUnits || pays) && (len(c.Events) == 0 || told || pays), "a decision invents money, units or events")
 	for _, o := range c.Open {
 		bad(told && o.Reason == ReviewCorrection, "a decision asks a question of its own: %s", o.Reason)
 	}
 }
 
 func describe(f Facts) string {
-	s := fmt.Sprintf("order=%s", f.Order.Status)
+	s := fmt.Sprintf("order=%+v other=%t out=%d", f.Order, f.OtherMoney, f.UnitsOut)
 	if f.Attempt != nil {
 		s += fmt.Sprintf(" attempt=%+v", *f.Attempt)
 	}

@@ -169,6 +169,7 @@ type Policy struct {
 	UnknownToReviewAfter time.Duration `json:"unknown_to_review_after"` // how long an unknown outcome is looked up before a person gets it
 	FirstLookupAfter     time.Duration `json:"first_lookup_after"`
 	LongestRetryInterval time.Duration `json:"longest_retry_interval"`
+	LatePaymentRevives   time.Duration `json:"late_payment_revives"`  // how long after its expiry money still makes the order paid, if the stock is there; 0 = never
 	ReviewCheckEvery     time.Duration `json:"review_check_every"`    // the sweep's look at what is parked
 	RerunSafeAfter       time.Duration `json:"rerun_safe_after"`      // after the last send, before an operator may run a unit again
 	StepTimeout          time.Duration `json:"step_timeout"`          // one try of a step that talks to the outside; longer than a gateway's own timeout
@@ -186,6 +187,7 @@ func DefaultPolicy() Policy {
 		UnknownToReviewAfter: 15 * time.Minute,
 		FirstLookupAfter:     2 * time.Second,
 		LongestRetryInterval: 2 * time.Minute,
+		LatePaymentRevives:   time.Hour,
 		ReviewCheckEvery:     10 * time.Minute,
 		RerunSafeAfter:       10 * time.Minute,
 		StepTimeout:          90 * time.Second,

@@ -24,6 +24,8 @@ func (f Facts) refundOpened(ask money.Amount) Change {
 		return rejected("amount_not_positive")
 	case m.disputed():
 		return rejected("refund_disputed")
+	case m.TakenBack:
+		return rejected("money_taken_back")
 	case ask.Minor > m.Left():
 		return rejected("more_than_left")
 	}
@@ -49,6 +51,8 @@ func (f Facts) refundClaimed() Change {
 	switch {
 	case m.disputed():
 		why = "refund_disputed"
+	case m.TakenBack:
+		why = "money_taken_back"
 	case m.Over(): // this one is counted
 		why = "more_than_left"
 	}

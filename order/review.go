@@ -21,6 +21,10 @@ const (
 	ReviewRefundUnknown    ReviewReason = "refund_unknown"
 	ReviewRefundFailed     ReviewReason = "refund_failed"
 	ReviewCorrection       ReviewReason = "correction"
+	ReviewDispute          ReviewReason = "dispute_open"
+	ReviewDisputeLost      ReviewReason = "dispute_lost"
+	ReviewDepositTakenBack ReviewReason = "deposit_taken_back"
+	ReviewSettledElsewhere ReviewReason = "settled_elsewhere"
 )
 
 func refusalReason(code string) ReviewReason {
@@ -38,12 +42,12 @@ type Guidance struct {
 	Forbidden []string       `json:"forbidden"`
 }
 
-// guidance has one row per reason. Decisions that later releases bring (refund, link_payment, record_external_payment) are
-// in no row yet, so the rule rejects them everywhere.
+// guidance has one row per reason. Decisions that later releases bring (refund, link_payment) are in no row yet, so the rule rejects
+// them everywhere.
 var guidance = []Guidance{
 	{
 		ReviewConfirmUnknown, "The provider may have taken the money and its answer was lost.",
-		[]DecisionKind{DecideRequeryPayment, DecideCloseWithEvidence},
+		[]DecisionKind{DecideRequeryPayment, DecideRecordExternal, DecideCloseWithEvidence},
 		[]string{"a new charge for this order", "telling the buyer that the payment failed", "releasing the stock"},
 	},
 	{
@@ -77,12 +81,12 @@ var guidance = []Guidance{
 		[]string{"retrying before the account works again"},
 	},
 	{
-		ReviewLatePayment, "Money arrived for an order that is expired or canceled.",
-		[]DecisionKind{DecideCloseWithEvidence},
+		ReviewLatePayment, "Money arrived for an order that is expired or canceled. It is kept, and proposed for a refund unless the promise is kept after all.",
+		[]DecisionKind{DecideRestoreReflection, DecideCloseWithEvidence},
 		[]string{"dropping the payment", "providing goods without deciding"},
 	},
 	{
-		ReviewExtraPayment, "A second payment of the same order captured money.",
+		ReviewExtraPayment, "A second payment of the same order captured money. Both are kept, the goods go out once, and this one is proposed for a refund; refunding it leaves the order paid.",
 		[]DecisionKind{DecideCloseWithEvidence},
 		[]string{"providing the goods twice", "dropping the payment"},
 	},
@@ -120,6 +124,26 @@ var guidance = []Guidance{
 		ReviewCorrection, "The provider says that more, or less, of this payment went back than our refunds explain: somebody refunded it elsewhere, or a refund was undone.",
 		[]DecisionKind{DecideRequeryPayment, DecideCloseWithEvidence},
 		[]string{"a further refund before it is explained", "providing goods for money that went back"},
+	},
+	{
+		ReviewDispute, "The buyer's bank disputes this payment and may take the money back on its own. What is not provided yet waits.",
+		[]DecisionKind{DecideRequeryPayment, DecideRecordExternal, DecideCloseWithEvidence},
+		[]string{"a refund on top of the dispute: the money would go back twice", "providing what was not provided yet", "letting the provider's time for evidence pass"},
+	},
+	{
+		ReviewDisputeLost, "The dispute is lost: the buyer's bank has taken the money back.",
+		[]DecisionKind{DecideRequeryPayment, DecideRecordExternal, DecideCloseWithEvidence},
+		[]string{"a refund on top of it: the money would go back twice", "providing what was not provided yet"},
+	},
+	{
+		ReviewDepositTakenBack, "The bank has taken a confirmed deposit back. Nobody refunded it, and the buyer may pay again into the same account; what is not provided yet waits for that.",
+		[]DecisionKind{DecideRequeryPayment, DecideRecordExternal, DecideCloseWithEvidence},
+		[]string{"providing what was not provided yet", "a refund: the money is not here", "telling the buyer that it was refunded"},
+	},
+	{
+		ReviewSettledElsewhere, "Somebody says that this order was paid by other means.",
+		[]DecisionKind{DecideRecordExternal, DecideCloseWithEvidence},
+		[]string{"recording it without having seen the money"},
 	},
 }
 

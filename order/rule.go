@@ -112,11 +112,14 @@ func (f Facts) paymentObserved(p PaymentSeen) Change {
 		// It was read before what it seems to contradict, so it may be no more than an older truth: a fresh look decides.
 		return Change{Verdict: Stale, Why: "version_moved"}
 	case contradiction:
+		if c, moved := f.takenBack(p); moved {
+			return c
+		}
 		return Change{Verdict: Mismatch, Why: "contradiction", Open: []Opening{{Subject: SubjectAttempt, Reason: ReviewContradiction, Code: p.Code}}}
 	}
 	if to == a.Status {
 		if to == AttemptSucceeded && p.Outcome == Succeeded {
-			return f.backTold(p)
+			return f.corrected(p)
 		}
 		return unchanged()
 	}
@@ -126,7 +129,7 @@ func (f Facts) paymentObserved(p PaymentSeen) Change {
 	c := move(SubjectAttempt, a.Status, to)
 	switch to {
 	case AttemptSucceeded:
-		c = f.captured(c)
+		c = f.captured(c, p)
 	case AttemptDeclined, AttemptClosed:
 		c = f.notCaptured(c, p)
 	}
@@ -163,7 +166,7 @@ func (f Facts) misbound(p PaymentSeen) string {
 		return "amount_differs"
 	case p.Outcome == Succeeded && p.CapturedMinor != a.Amount.Minor:
 		return "captured_amount_differs"
-	case p.Outcome == Succeeded && p.RefundedMinor > 0 && a.Status != AttemptSucceeded:
+	case p.Outcome == Succeeded && (p.RefundedMinor > 0 || p.Dispute == DisputeLost) && a.Status != AttemptSucceeded:
 		return "money_went_back" // it was captured once; what is left does not pay the order
 	}
 	return ""
@@ -217,19 +220,23 @@ func attemptNext(from Status, p PaymentSeen) (to Status, contradiction bool) {
 }
 
 // captured: money is held. What it means depends on the promise.
-func (f Facts) captured(c Change) Change {
+func (f Facts) captured(c Change, p PaymentSeen) Change {
 	c.RecordMoney = true
-	switch f.Order.Status {
-	case OrderOpen:
-		c.Transitions = append(c.Transitions, Transition{Subject: SubjectOrder, From: OrderOpen, To: OrderPaid})
-		c.PlanUnits = true
+	switch {
+	case f.Order.Status == OrderOpen, f.revivable():
+		c.Transitions = append(c.Transitions, Transition{Subject: SubjectOrder, From: f.Order.Status, To: OrderPaid})
+		c.PlanUnits, c.Restock = true, f.Order.Status == OrderExpired
 		c.Events = append(c.Events, EventOrderPaid)
-	case OrderPaid, OrderCompleted:
+	case f.Order.Status == OrderPaid, f.Order.Status == OrderCompleted:
 		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewExtraPayment})
+		if f.Order.Hold != HoldNone { // what the first payment does not pay for any more, this one does
+			none := HoldNone
+			c.Hold = &none
+		}
 	default: // expired, canceled
-		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewLatePayment})
+		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewLatePayment, Code: f.whyLate()})
 	}
-	return c
+	return f.capturedInDispute(c, p)
 }
 
 func (f Facts) notCaptured(c Change, p PaymentSeen) Change {
@@ -299,6 +306,9 @@ func (f Facts) unitClaimed() Change {
 	if f.Order.Status != OrderPaid {
 		return rejected("order_not_paid") // S7
 	}
+	if f.Order.Hold != HoldNone {
+		return rejected("order_held")
+	}
 	if f.Unit.Status != UnitPlanned {
 		return rejected("already_claimed")
 	}
@@ -314,6 +324,9 @@ func (f Facts) unitProvided() Change {
 	}
 	if f.Order.Status != OrderPaid {
 		return rejected("order_not_paid")
+	}
+	if f.Order.Hold != HoldNone {
+		return rejected("order_held")
 	}
 	if f.Unit.Status != UnitPlanned {
 		return rejected("not_planned")
@@ -411,7 +424,7 @@ func (f Facts) issuanceUnresolved(code string) Change {
 		c.Transitions = []Transition{{Subject: SubjectUnit, From: UnitIssuing, To: UnitUnknown}}
 	case UnitUnknown:
 	case UnitPlanned:
-		if f.Order.Status != OrderPaid || fault.PolicyOf(fault.Code(code)).Retry {
+		if f.Order.Status != OrderPaid || f.Order.Hold != HoldNone || fault.PolicyOf(fault.Code(code)).Retry {
 			return rejected("not_sent") // nothing was sent: the same step runs again
 		}
 		// It cannot be asked for at all (no such issuer, a request it could not read): nothing was provided.

@@ -237,6 +237,8 @@ func TestEveryStateAndTriggerHasASoundAnswer(t *testing.T) {
 	walkDecisions(w)
 	walkRefunds(w)
 	walkRefundDecisions(w)
+	walkCorrections(w)
+	walkCorrectionDecisions(w)
 	require.Greater(t, w.cases, 500_000, "the walk lost a dimension")
 	require.Equal(t, published, w.edges, "the published graph is what the rule does, and all of it")
 }
@@ -276,7 +278,7 @@ func TestGuidanceIsWhole(t *testing.T) {
 			require.Contains(t, DecisionKinds, d)
 		}
 	}
-	require.Len(t, seen, 16)
+	require.Len(t, seen, 20)
 	require.Empty(t, GuidanceOf("bogus").Allowed)
 	require.False(t, GuidanceOf("").Allows(DecideCloseWithEvidence))
 }

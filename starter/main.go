@@ -26,6 +26,7 @@ type commands struct {
 	Place     placeCommand     `cmd:"" help:"Make an order through the HTTP API, with the key of ORDERFLOW_API_KEY; amounts are decimal and converted exactly, or refused."`
 	Explain   explainCommand   `cmd:"" help:"Explain one order: its states, what happened, what waits for a person and what that person may do."`
 	Decide    decideCommand    `cmd:"" help:"Decide a review."`
+	Settled   settledCommand   `cmd:"" help:"Record that an order was paid by other means: it is provided, and no expiry undoes it."`
 	Reconcile reconcileCommand `cmd:"" help:"Compare providers' books with ours: now, or by a settlement file."`
 	Export    exportCommand    `cmd:"" help:"Write everything about orders, money and goods as JSON lines to the standard output, for an audit: see docs/export.md."`
 	Operators operatorsCommand `cmd:"" help:"Who may use the operator page."`

@@ -302,7 +302,8 @@ func observationParams(o Seen, seq int32) sqlcgen.ObservationKeepParams {
 		OrderID: string(o.Order), AttemptID: ptr(string(o.Attempt)), Seq: seq, Source: o.Source, Outcome: string(p.Outcome), Final: p.Final,
 		ProviderStatus: o.ProviderStatus, Gateway: p.Account.Gateway, Account: p.Account.Name, Environment: p.Account.Environment,
 		ProviderPaymentID: p.ProviderPaymentID, MerchantReference: p.MerchantReference, Currency: string(p.Currency),
-		AmountMinor: p.AmountMinor, AuthorizedMinor: o.Authorized, CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor, Code: p.Code, RequestID: o.RequestID,
+		AmountMinor: p.AmountMinor, AuthorizedMinor: o.Authorized, CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor,
+		Dispute: string(p.Dispute), DisputedMinor: p.DisputedMinor, Code: p.Code, RequestID: o.RequestID,
 		ReadVersion: p.ReadVersion, ReadAsks: p.ReadAsks, NextAction: o.NextAction, ProviderTime: o.ProviderTime,
 	}
 	if o.Operation != "" {

@@ -38,6 +38,7 @@ func moneyFacts(p sqlcgen.Payment, sums sqlcgen.RefundSumsRow) order.MoneyFacts 
 	return order.MoneyFacts{
 		Currency: money.Currency(p.Currency), CapturedMinor: p.CapturedMinor, RefundedMinor: p.RefundedMinor, ElsewhereMinor: p.ElsewhereMinor,
 		RequestedMinor: sums.RequestedMinor, UnderwayMinor: sums.UnderwayMinor, PendingMinor: sums.PendingMinor, SucceededMinor: sums.SucceededMinor, Dispute: order.Dispute(p.Dispute),
+		DisputedMinor: p.DisputedMinor, TakenBack: p.TakenBack,
 	}
 }
 
@@ -89,7 +90,7 @@ func writeBooks(ctx context.Context, w *work, sc *scene, c order.Change) (bool, 
 		}
 	}
 	to := c.To(order.SubjectRefund)
-	if c.Books == nil && to != order.RefundSucceeded && to != order.RefundFailed {
+	if c.Books == nil && c.Standing == nil && to != order.RefundSucceeded && to != order.RefundFailed {
 		return false, nil
 	}
 	sc.attempt.Version++

@@ -25,7 +25,11 @@ type scene struct {
 	money   *order.MoneyFacts // of the attempt's payment, once it matched
 	sends   sqlcgen.RefundSendsRow
 	policy  order.Policy
-	lines   []sqlcgen.OrderLine // of an open order whose payment is being reflected
+	outlook sqlcgen.OrderOutlookRow // for an answer about captured money
+
+	termsHold, stockThere bool // of an expired order, see weighPromise
+
+	lines []sqlcgen.OrderLine // of an open order whose payment is being reflected
 
 	seen      int32 // the number of the answer that is being reflected; 0 = none
 	reflected int32 // the highest that a queued move has noted as reflected
@@ -45,7 +49,11 @@ func readPolicy(b []byte) (order.Policy, error) {
 }
 
 func (sc scene) facts() order.Facts {
-	f := order.Facts{Order: order.OrderFacts{Status: order.Status(sc.order.Status), Version: sc.order.Version}}
+	f := order.Facts{Order: order.OrderFacts{
+		Status: order.Status(sc.order.Status), Version: sc.order.Version, Hold: order.Hold(sc.order.Hold), External: sc.order.ExternalDecision != "",
+		TermsHold: sc.termsHold, StockThere: sc.stockThere,
+	}}
+	f.OtherMoney, f.UnitsOpen, f.UnitsOut = sc.outlook.OtherMoney, int(sc.outlook.UnitsOpen), int(sc.outlook.UnitsOut)
 	if a := sc.attempt; a != nil {
 		f.Attempt = attemptFacts(*a)
 	}
@@ -92,6 +100,9 @@ func (s *Store) write(ctx context.Context, w *work, sc *scene, c order.Change, w
 	}
 	booked, err := writeBooks(ctx, w, sc, c)
 	if err != nil {
+		return err
+	}
+	if err := writeStanding(ctx, w, sc, c, why); err != nil {
 		return err
 	}
 	if why.raises && c.To(order.SubjectOrder) == "" { // else its move raised it

@@ -66,6 +66,8 @@ var breaches = map[string]string{
 	"orders_paid_has_time":      `UPDATE orders SET paid_at = NULL WHERE order_id = 'o1'`,
 	"orders_completed_has_time": `UPDATE orders SET status = 'completed' WHERE order_id = 'o1'`,
 	"orders_ended_has_time":     `UPDATE orders SET status = 'expired' WHERE order_id = 'o2'`,
+	"orders_hold_known":         `UPDATE orders SET hold = 'mood' WHERE order_id = 'o1'`,
+	"orders_hold_of_paid":       `UPDATE orders SET hold = 'dispute' WHERE order_id = 'o2'`,
 	"orders_done_not_ahead":     `UPDATE orders SET done_seq = work_seq + 1`,
 
 	"order_lines_quantity_positive":   `UPDATE order_lines SET quantity = 0, amount_minor = 0`,
@@ -95,6 +97,7 @@ var breaches = map[string]string{
 	"payments_refund_within_capture":   `UPDATE payments SET refunded_minor = captured_minor + 1`,
 	"payments_elsewhere_within_refund": `UPDATE payments SET elsewhere_minor = refunded_minor + 1`,
 	"payments_dispute_known":           `UPDATE payments SET dispute = 'forgotten'`,
+	"payments_disputed_has_amount":     `UPDATE payments SET dispute = 'open'`,
 	"payments_matched_has_attempt":     `UPDATE payments SET matched = true WHERE payment_id = 'p2'`,
 	"payments_one_per_attempt":         `UPDATE payments SET matched = true, attempt_id = 'a1', order_id = 'o1'`,
 
@@ -134,6 +137,7 @@ var breaches = map[string]string{
 
 	"observations_one_subject":        `INSERT INTO observations (order_id, attempt_id, unit_id, seq, source, outcome) VALUES ('o1', 'a1', 'u1', 2, 'send', 'unknown')`,
 	"observations_source_known":       `INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 2, 'dream', 'unknown')`,
+	"observations_dispute_known":      `INSERT INTO observations (order_id, attempt_id, seq, source, outcome, dispute) VALUES ('o1', 'a1', 2, 'send', 'unknown', 'perhaps')`,
 	"observations_outcome_known":      `INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 2, 'send', 'perhaps')`,
 	"observations_attempt_seq_unique": `INSERT INTO observations (order_id, attempt_id, seq, source, outcome) VALUES ('o1', 'a1', 1, 'send', 'unknown')`,
 	"observations_refund_seq_unique":  `INSERT INTO observations (order_id, refund_id, seq, source, outcome) VALUES ('o1', 'f1', 1, 'send', 'unknown')`,

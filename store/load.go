@@ -14,6 +14,7 @@ import (
 type Snapshot struct {
 	OrderID         order.ID
 	Status          order.Status
+	Hold            order.Hold `json:",omitempty"` // why what is owed waits
 	WorkSeq         int64
 	DoneSeq         int64
 	ExpiresAt       time.Time
@@ -80,7 +81,7 @@ func (s *Store) Snapshot(ctx context.Context, id order.ID, batch int) (Snapshot,
 		return Snapshot{}, fault.Wrap(fault.InternalError, "load order", err)
 	}
 	out := Snapshot{
-		OrderID: id, Status: order.Status(row.Order.Status), WorkSeq: row.Order.WorkSeq, DoneSeq: row.Order.DoneSeq, ExpiresAt: row.Order.ExpiresAt,
+		OrderID: id, Status: order.Status(row.Order.Status), Hold: order.Hold(row.Order.Hold), WorkSeq: row.Order.WorkSeq, DoneSeq: row.Order.DoneSeq, ExpiresAt: row.Order.ExpiresAt,
 		Policy: p, InternalPlanned: row.InternalPlanned, DeliveriesFresh: row.DeliveriesFresh,
 	}
 	for _, part := range []struct {

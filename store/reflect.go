@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
@@ -56,6 +57,10 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 		if len(paid) > 0 {
 			sc.setMoney(paid[0], sums)
 		}
+		succeeds := slices.ContainsFunc(seen, func(o sqlcgen.Observation) bool { return order.Outcome(o.Outcome) == order.Succeeded })
+		if err := sc.weigh(ctx, w, succeeds); err != nil {
+			return err
+		}
 		out.WorkFrom, out.WorkTo = sc.order.WorkSeq, sc.order.WorkSeq
 		for i := range seen {
 			sc.seen = seen[i].Seq
@@ -68,7 +73,11 @@ func (s *Store) Reflect(ctx context.Context, id order.AttemptID) (Reflected, err
 			return nil
 		}
 		settled := out.Status == order.AttemptClosed || out.Status == order.AttemptSucceeded
-		if settled && (out.lookWanted || row.PaymentAttempt.NextCheckAt != nil) {
+		if sc.watched() && !out.lookWanted && out.lookMade {
+			if err := sc.watch(ctx, w); err != nil {
+				return err
+			}
+		} else if settled && (out.lookWanted || row.PaymentAttempt.NextCheckAt != nil) {
 			p := sqlcgen.AttemptLookWantedParams{Wanted: out.lookWanted, Made: out.lookMade, AttemptID: string(id)}
 			if err := w.write.AttemptLookWanted(ctx, p); err != nil {
 				return err
@@ -111,7 +120,7 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 			}
 		}
 	}
-	raises := c.PlanUnits || len(c.Events) > 0 || c.LookRefunds
+	raises := c.PlanUnits || len(c.Events) > 0 || c.LookRefunds || c.Hold != nil
 	err := s.write(ctx, w, sc, c, cause{trigger: order.PaymentObserved, observation: &o.ObservationID, code: p.Code, nextAction: o.NextAction, raises: raises})
 	if err != nil {
 		return err
@@ -120,7 +129,7 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 		out.WorkTo++
 	}
 	if c.PlanUnits {
-		return planUnits(ctx, w, sc, out)
+		return planUnits(ctx, w, sc, order.PaymentObserved, out)
 	}
 	return nil
 }
@@ -130,7 +139,8 @@ func paymentSeen(o sqlcgen.Observation) order.PaymentSeen {
 		Outcome: order.Outcome(o.Outcome), Final: o.Final,
 		Account:           order.Account{Gateway: o.Gateway, Name: o.Account, Environment: o.Environment},
 		ProviderPaymentID: o.ProviderPaymentID, MerchantReference: o.MerchantReference, Currency: money.Currency(o.Currency),
-		AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Code: o.Code, ReadVersion: o.ReadVersion,
+		AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Code: o.Code,
+		Dispute: order.Dispute(o.Dispute), DisputedMinor: o.DisputedMinor, ReadVersion: o.ReadVersion,
 	}
 }
 
@@ -144,10 +154,10 @@ func recordMoney(ctx context.Context, w *work, sc scene, o sqlcgen.Observation, 
 
 // planUnits makes one unit per quantity of each line. The ids derive from order, line and ordinal by a hash of the natural
 // key, so a second plan of the same promise makes the same rows.
-func planUnits(ctx context.Context, w *work, sc *scene, out *Reflected) error {
+func planUnits(ctx context.Context, w *work, sc *scene, why order.TriggerKind, out *Reflected) error {
 	o, lines := sc.order, sc.lines
 	p := sqlcgen.UnitsPlanParams{OrderID: o.OrderID, Revision: o.Revision}
-	log := sqlcgen.TransitionsInsertParams{OrderID: o.OrderID, Trigger: string(order.PaymentObserved)}
+	log := sqlcgen.TransitionsInsertParams{OrderID: o.OrderID, Trigger: string(why)}
 	for _, l := range lines {
 		if order.Action(l.Action).Internal() {
 			out.Internal += int(l.Quantity)

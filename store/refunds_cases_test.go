@@ -156,7 +156,7 @@ func TestPC46_NoRefundOnTopOfADispute(t *testing.T) {
 	a := e.pay(e.place("o", grantLine(50)))
 	asked := e.openRefund(a, 1000)
 	for _, d := range []string{"open", "lost"} {
-		e.exec("UPDATE payments SET dispute = $1", d)
+		e.exec("UPDATE payments SET dispute = $1, disputed_minor = captured_minor", d)
 		_, err := e.s.RefundOpen(e.ctx(), e.refundDraft(a, "k"+d, 1000))
 		requireWhy(t, err, fault.Refused, "refund_disputed")
 	}

@@ -106,6 +106,9 @@ func (m *deciding) try(ctx context.Context, w *work) error {
 	if t.Kind == "" || err != nil {
 		return err
 	}
+	if err := sc.weighDecision(ctx, w, d); err != nil {
+		return err
+	}
 	f := sc.facts()
 	f.Review = reviewFacts(r)
 	op, err := lastSend(ctx, w, sc, &f)
@@ -276,6 +279,17 @@ func (m *deciding) write(ctx context.Context, w *work, sc *scene, r sqlcgen.Revi
 	}
 	if err := m.store.write(ctx, w, sc, c, cause{trigger: order.DecisionMade, decision: d.DecisionID}); err != nil {
 		return err
+	}
+	if c.PlanUnits {
+		if err := planUnits(ctx, w, sc, order.DecisionMade, &Reflected{}); err != nil {
+			return err
+		}
+	}
+	if c.LookAgain && sc.attempt != nil { // nobody asks about a settled attempt by himself
+		p := sqlcgen.AttemptLookWantedParams{Wanted: true, AttemptID: sc.attempt.AttemptID}
+		if err := w.write.AttemptLookWanted(ctx, p); err != nil {
+			return err
+		}
 	}
 	if err := endOrBump(ctx, w, sc, r, d, c); err != nil {
 		return err

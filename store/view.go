@@ -17,9 +17,17 @@ type Head struct {
 	Attempts          []AttemptState // oldest first
 	CapturedMinor     int64          // of payments that match an attempt
 	RefundedMinor     int64
+	Away              Away
 	PaymentsUnmatched int64 // money that fits no attempt as it should
 	Units             map[order.Status]int64
 	ReviewsOpen       int64
+}
+
+// Away is captured money that is not here although nobody refunded it, in minor units of the order's currency.
+type Away struct {
+	Disputed  int64 `json:"open"`       // the buyer's bank may take it
+	Lost      int64 `json:"lost"`       // and has
+	TakenBack int64 `json:"taken_back"` // deposits that the bank corrected
 }
 
 // AttemptState is an attempt as the roll-up sees it.
@@ -68,6 +76,9 @@ func headOf(row sqlcgen.OrderHeadRow, client order.ClientID) (Head, error) {
 		ReviewsOpen: row.ReviewsOpen,
 	}
 	if err := json.Unmarshal(row.Attempts, &h.Attempts); err != nil {
+		return h, fault.Wrap(fault.InternalError, "read order", err)
+	}
+	if err := json.Unmarshal(row.Away, &h.Away); err != nil {
 		return h, fault.Wrap(fault.InternalError, "read order", err)
 	}
 	if err := json.Unmarshal(row.UnitCounts, &h.Units); err != nil {

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"orderflow/activities"
@@ -18,11 +20,15 @@ func (w *orderRun) fulfill(ctx workflow.Context, look bool) error {
 	if w.facts.Status != order.OrderPaid {
 		return nil
 	}
+	w.wait()
 	if w.external > 0 && len(w.facts.ExternalOpen) == 0 {
 		return nil // planned by this run: the next load brings them, a batch at a time
 	}
 	if err := w.issue(ctx); err != nil {
 		return err
+	}
+	if w.facts.Hold != order.HoldNone && w.facts.UnitCounts[order.UnitPlanned] > 0 {
+		return nil // what is owed waits for its money
 	}
 	if c := w.facts.UnitCounts; w.facts.InternalPlanned == 0 && c[order.UnitUnknown]+c[order.UnitRefused] > 0 {
 		return nil // nothing of our own is left, and a person holds the rest
@@ -38,6 +44,14 @@ func (w *orderRun) fulfill(ctx workflow.Context, look bool) error {
 		more = p.More
 	}
 	return nil
+}
+
+// wait leaves out what nobody may send while the order is held. What was sent before is found out all the same.
+func (w *orderRun) wait() {
+	if w.facts.Hold == order.HoldNone {
+		return
+	}
+	w.facts.ExternalOpen = slices.DeleteFunc(slices.Clone(w.facts.ExternalOpen), func(u activities.UnitHead) bool { return u.Status == order.UnitPlanned })
 }
 
 // issue has one batch of external units issued. Units that end neither issued nor refused are parked, each on its own.

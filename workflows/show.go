@@ -56,6 +56,9 @@ func (w *orderRun) upsert(ctx workflow.Context) {
 func (w *orderRun) show(ctx workflow.Context) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**Order** %s  \n**Payment** %s  \n**Fulfillment** %s\n", w.facts.Status, w.paymentLine(), unitsLine(w.facts.UnitCounts))
+	if h := w.facts.Hold; h != order.HoldNone {
+		fmt.Fprintf(&b, "  \n**Waits** %s", h.Means())
+	}
 	for _, r := range w.facts.Refunds {
 		fmt.Fprintf(&b, "  \n**Refund** %s (%s)", w.refundStatusOf(r.ID, r.Status), r.ID)
 	}

@@ -117,7 +117,7 @@ func TestTheRecordedChargesMeanWhatTheyAre(t *testing.T) {
 			},
 		},
 		"chrg_test_5x1753iuub61dfe41q4": { // authorized, then captured in part
-			Outcome: gateways.Succeeded, Status: "successful", Currency: "THB", AmountMinor: 10000, CapturedMinor: 5000,
+			Outcome: gateways.Succeeded, Status: "successful", Currency: "THB", AmountMinor: 10000, CapturedMinor: 5000, Dispute: gateways.DisputeNone,
 		},
 		"chrg_test_4yq7duw15p9hdrjp8oq": { // of a version without a status
 			Outcome: gateways.Unknown, Currency: "THB", AmountMinor: 100000, CapturedMinor: 100000, RefundedMinor: 10000,

@@ -39,6 +39,7 @@ type charge struct {
 	Source            json.RawMessage `json:"source"`
 	Metadata          json.RawMessage `json:"metadata"`
 	Refunds           json.RawMessage `json:"refunds"`
+	Dispute           json.RawMessage `json:"dispute"` // null, or what the buyer's bank argues about
 	merchantReference string          // from Metadata
 }
 
@@ -233,6 +234,8 @@ func (g *Gateway) observe(v verb, c *charge, a answer) (gateways.Observation, er
 	}
 	o.Account.Environment = c.environment()
 	switch o.Outcome {
+	case gateways.Succeeded:
+		o.Dispute, o.DisputedMinor = c.disputed()
 	case gateways.Declined:
 		o.DeclineCode = word(c.FailureCode)
 		if o.DeclineCode == "" {
@@ -341,4 +344,30 @@ func word(s string) string {
 		return ""
 	}
 	return s
+}
+
+// disputed reads the charge's dispute. A status that came after the pinned version counts as open: nothing is provided or refunded on
+// top of what is not understood.
+func (c *charge) disputed() (gateways.Dispute, int64) {
+	switch string(c.Dispute) {
+	case "":
+		return "", 0
+	case "null":
+		return gateways.DisputeNone, 0
+	}
+	var d struct {
+		Status string `json:"status"`
+		Amount int64  `json:"amount"`
+	}
+	if json.Unmarshal(c.Dispute, &d) != nil {
+		return "", 0 // an id and no object says nothing of how it stands
+	}
+	d.Amount = min(max(d.Amount, 0), c.Amount)
+	switch d.Status {
+	case "won":
+		return gateways.DisputeWon, d.Amount
+	case "lost", "accepted":
+		return gateways.DisputeLost, d.Amount
+	}
+	return gateways.DisputeOpen, d.Amount
 }

@@ -63,7 +63,11 @@ func (g *Gateway) lookupID(ctx context.Context, id string) (gateways.Observation
 	var refusal *stripego.Error
 	switch {
 	case err == nil && sound(pi):
-		return g.observe(pi, headerOf(pi.LastResponse)), nil
+		o := g.observe(pi, headerOf(pi.LastResponse))
+		if err := g.disputes(ctx, pi, &o); err != nil {
+			return gateways.Observation{}, err // half an answer would read as "no dispute"
+		}
+		return o, nil
 	case err == nil:
 		return gateways.Observation{}, g.answered(fault.GatewayReadFailed, read, pi.LastResponse)
 	case !errors.As(err, &refusal):

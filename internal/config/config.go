@@ -69,6 +69,7 @@ type Config struct {
 	UnknownToReviewAfter time.Duration `env:"ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER" doc:"How long an unknown outcome is looked up before a person gets it. Frozen with each order."`
 	FirstLookupAfter     time.Duration `env:"ORDERFLOW_FIRST_LOOKUP_AFTER" doc:"The wait before the first lookup of an unknown outcome. Frozen with each order."`
 	LongestRetryInterval time.Duration `env:"ORDERFLOW_LONGEST_RETRY_INTERVAL" doc:"The longest wait between two tries. Frozen with each order."`
+	LatePaymentRevives   time.Duration `env:"ORDERFLOW_LATE_PAYMENT_REVIVES" doc:"How long after its expiry an order is still kept when its money comes after all, if the stock is there; later money waits for a person. 0 = never. Frozen with each order."`
 	ReviewCheckEvery     time.Duration `env:"ORDERFLOW_REVIEW_CHECK_EVERY" doc:"How often the sweep looks again at what is parked. Frozen with each order."`
 	RerunSafeAfter       time.Duration `env:"ORDERFLOW_RERUN_SAFE_AFTER" doc:"How long after the last send a person may run a unit again. Frozen with each order."`
 	StepTimeout          time.Duration `env:"ORDERFLOW_STEP_TIMEOUT" doc:"The longest one try of a step that talks to the outside; longer than a gateway's own timeout. Frozen with each order."`
@@ -98,7 +99,8 @@ func defaults() Config {
 	p := order.DefaultPolicy()
 	return Config{
 		UnknownToReviewAfter: p.UnknownToReviewAfter, FirstLookupAfter: p.FirstLookupAfter, LongestRetryInterval: p.LongestRetryInterval,
-		ReviewCheckEvery: p.ReviewCheckEvery, RerunSafeAfter: p.RerunSafeAfter, StepTimeout: p.StepTimeout, DeadWorkerAfter: p.DeadWorkerAfter,
+		LatePaymentRevives: p.LatePaymentRevives,
+		ReviewCheckEvery:   p.ReviewCheckEvery, RerunSafeAfter: p.RerunSafeAfter, StepTimeout: p.StepTimeout, DeadWorkerAfter: p.DeadWorkerAfter,
 		DeliveryLocalBudget: p.DeliveryLocalBudget,
 		UnitsAtOnce:         p.UnitsAtOnce, BatchMax: p.BatchMax, HistoryMax: p.HistoryMax,
 	}
@@ -253,6 +255,7 @@ func (c Config) numbers() []error {
 			if d < 0 || d > 5*time.Second {
 				bad("%s must be between 0 and 5s: it is spent inside a workflow task", name)
 			}
+		case name == "ORDERFLOW_LATE_PAYMENT_REVIVES" && d == 0: // never
 		case d < shortest:
 			bad("%s must be 100ms or more", name)
 		case d > 10*365*24*time.Hour:
@@ -287,6 +290,7 @@ func (c Config) numbers() []error {
 func (c Config) Policy() order.Policy {
 	p := order.DefaultPolicy()
 	p.UnknownToReviewAfter, p.FirstLookupAfter, p.LongestRetryInterval = c.UnknownToReviewAfter, c.FirstLookupAfter, c.LongestRetryInterval
+	p.LatePaymentRevives = c.LatePaymentRevives
 	p.ReviewCheckEvery, p.RerunSafeAfter, p.DeliveryLocalBudget = c.ReviewCheckEvery, c.RerunSafeAfter, c.DeliveryLocalBudget
 	p.StepTimeout, p.DeadWorkerAfter = c.StepTimeout, c.DeadWorkerAfter
 	p.UnitsAtOnce, p.BatchMax, p.HistoryMax = c.UnitsAtOnce, c.BatchMax, c.HistoryMax

@@ -19,11 +19,12 @@ type ChargeEntry struct {
 	Metadata          map[string]string `json:"metadata"`           // the texts in it
 	Currency          string            `json:"currency"`           // upper case, as Omise has it
 	Status            string            `json:"status"`
-	Amount            int64             `json:"amount"`   // asked for
-	Captured          int64             `json:"captured"` // taken
-	Refunded          int64             `json:"refunded"` // given back
-	Refunds           int               `json:"refunds"`  // in so many refunds
-	Voided            bool              `json:"voided"`   // authorized, and released by a reverse or in time
+	Amount            int64             `json:"amount"`    // asked for
+	Captured          int64             `json:"captured"`  // taken
+	Refunded          int64             `json:"refunded"`  // given back
+	Refunds           int               `json:"refunds"`   // in so many refunds
+	Withdrawn         int64             `json:"withdrawn"` // taken by the buyer's bank, in a dispute that was lost
+	Voided            bool              `json:"voided"`    // authorized, and released by a reverse or in time
 	Declined          string            `json:"declined,omitempty"`
 }
 

@@ -28,6 +28,7 @@ type charge struct {
 	captured    int64
 	refunds     []*refund
 	refunded    int64
+	dispute     *dispute
 	failure     string
 	description string
 	returnURI   string

@@ -52,6 +52,9 @@ func (c *charge) view(live bool) map[string]any {
 			"location": "/charges/" + c.id + "/refunds", "order": "chronological",
 		},
 	}
+	if c.dispute != nil {
+		v["dispute"] = c.dispute.view(live)
+	}
 	if c.failure != "" {
 		v["failure_message"] = "The sandbox made this charge fail."
 	}

@@ -16,12 +16,13 @@ type ChargeEntry struct {
 	Charge            string            `json:"charge"`
 	MerchantReference string            `json:"merchant_reference"` // metadata[merchant_reference]
 	Metadata          map[string]string `json:"metadata"`
-	Currency          string            `json:"currency"` // lower case, as Stripe has it
-	Amount            int64             `json:"amount"`   // authorized
-	Captured          int64             `json:"captured"` // taken
-	Refunded          int64             `json:"refunded"` // given back
-	Refunds           int               `json:"refunds"`  // in so many refunds
-	Voided            bool              `json:"voided"`   // authorized, and released by a cancel
+	Currency          string            `json:"currency"`  // lower case, as Stripe has it
+	Amount            int64             `json:"amount"`    // authorized
+	Captured          int64             `json:"captured"`  // taken
+	Refunded          int64             `json:"refunded"`  // given back
+	Refunds           int               `json:"refunds"`   // in so many refunds
+	Withdrawn         int64             `json:"withdrawn"` // taken by the buyer's bank, in a dispute that was lost
+	Voided            bool              `json:"voided"`    // authorized, and released by a cancel
 	Declined          string            `json:"declined,omitempty"`
 }
 

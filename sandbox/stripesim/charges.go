@@ -8,6 +8,7 @@ type charge struct {
 	amount   int64
 	captured int64
 	refunded int64
+	disputes []*dispute
 	voided   bool
 	status   string // succeeded or failed
 	method   string
@@ -48,7 +49,7 @@ func (c *charge) view() chargeView {
 	return chargeView{
 		ID: c.id, Object: "charge", Amount: c.amount, AmountCaptured: c.captured, AmountRefunded: c.refunded,
 		Captured: c.captured > 0, Created: c.created.Unix(), Currency: in.currency, Customer: optional(in.customer),
-		Description: optional(in.description), FailureCode: optional(c.failure.code), FailureMessage: optional(c.failure.message),
+		Description: optional(in.description), Disputed: len(c.disputes) > 0, FailureCode: optional(c.failure.code), FailureMessage: optional(c.failure.message),
 		Livemode: in.live, Metadata: in.metadata, Paid: c.status == succeeded, PaymentIntent: in.id, PaymentMethod: c.method,
 		Refunded: c.voided || (c.captured > 0 && c.refunded == c.captured), Status: c.status,
 	}

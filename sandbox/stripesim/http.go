@@ -80,6 +80,8 @@ func route(method, path string) (endpoint, string) {
 		return listRefunds, ""
 	case "GET refunds/*":
 		return getRefund, object
+	case "GET disputes":
+		return listDisputes, ""
 	case "GET charges":
 		return listCharges, ""
 	case "GET charges/*":

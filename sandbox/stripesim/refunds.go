@@ -118,6 +118,8 @@ func refundGuard(c *charge, amount, left int64) *apiError {
 	switch {
 	case c.captured == 0:
 		return refused("", fmt.Sprintf("This PaymentIntent (%s) does not have a successful charge to refund.", c.intent.id))
+	case c.disputed():
+		return refused("charge_disputed", fmt.Sprintf("Charge %s has been charged back; cannot issue a refund.", c.id))
 	case left == 0:
 		return refused("charge_already_refunded", fmt.Sprintf("Charge %s has already been refunded.", c.id))
 	case amount > left:

@@ -280,7 +280,7 @@ func (a *API) refundProblem(ctx context.Context, client order.ClientID, id order
 		switch rejection(err) {
 		case "nothing_captured":
 			p = problem(typeNothingPaid, "")
-		case "refund_disputed":
+		case "refund_disputed", "money_taken_back":
 			p = problem(typeDisputed, "")
 		case "key_bound_elsewhere":
 			return problem(typeKeyReused, "")

@@ -19,6 +19,7 @@ type Summary struct {
 	States      States    `json:"states"`
 	Buyer       Buyer     `json:"buyer"`
 	ReviewsOpen int64     `json:"reviews_open" doc:"how many questions wait for a person"`
+	Waits       string    `json:"waits,omitempty" doc:"why what is owed and not provided yet waits, in words"`
 	CreatedAt   time.Time `json:"created_at"`
 	ExpiresAt   time.Time `json:"expires_at"`
 }
@@ -32,7 +33,7 @@ func SummaryOf(h store.Head) Summary {
 	}
 	return Summary{
 		ID: order.ID(h.Order.OrderID), Currency: h.Order.Currency, Total: h.Order.TotalMinor, States: s, Buyer: b,
-		ReviewsOpen: h.ReviewsOpen, CreatedAt: h.Order.CreatedAt.UTC(), ExpiresAt: h.Order.ExpiresAt.UTC(),
+		ReviewsOpen: h.ReviewsOpen, Waits: waitsOf(h), CreatedAt: h.Order.CreatedAt.UTC(), ExpiresAt: h.Order.ExpiresAt.UTC(),
 	}
 }
 
@@ -121,6 +122,9 @@ type PaymentRow struct {
 	Captured          int64     `json:"captured"`
 	Refunded          int64     `json:"refunded"`
 	Matched           bool      `json:"matched" doc:"whether it is what we asked for"`
+	Dispute           string    `json:"dispute,omitempty" enum:"open,won,lost" doc:"whether the buyer's bank takes it back on its own"`
+	Disputed          int64     `json:"disputed,omitempty" doc:"what the dispute is about, in minor units"`
+	TakenBack         bool      `json:"taken_back,omitempty" doc:"the bank has taken the deposit back: nothing of it is here"`
 	FirstSeenAt       time.Time `json:"first_seen_at"`
 }
 
@@ -225,7 +229,7 @@ func OrderOf(v store.View, box *seal.Box) Order {
 		o.Payments = append(o.Payments, PaymentRow{
 			ID: p.PaymentID, Gateway: p.Gateway, Account: p.Account, Environment: p.Environment, ProviderPaymentID: p.ProviderPaymentID,
 			AttemptID: deref(p.AttemptID), Currency: p.Currency, Captured: p.CapturedMinor, Refunded: p.RefundedMinor, Matched: p.Matched,
-			FirstSeenAt: p.FirstSeenAt.UTC(),
+			Dispute: disputeOf(p.Dispute), Disputed: p.DisputedMinor, TakenBack: p.TakenBack, FirstSeenAt: p.FirstSeenAt.UTC(),
 		})
 	}
 	o.Refunds = refundsOf(v.Refunds)
@@ -320,4 +324,19 @@ func deref(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+func disputeOf(d string) string {
+	if order.Dispute(d) == order.DisputeNone {
+		return ""
+	}
+	return d
+}
+
+// waitsOf says why an order that was paid waits, as long as it is owed.
+func waitsOf(h store.Head) string {
+	if order.Status(h.Order.Status) != order.OrderPaid {
+		return ""
+	}
+	return order.Hold(h.Order.Hold).Means()
 }

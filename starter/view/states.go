@@ -23,6 +23,10 @@ const (
 	PaymentRefunded       PaymentState = "refunded"        // all of it went back
 	PaymentDeclined       PaymentState = "declined"        // the last try captured nothing
 	PaymentMismatch       PaymentState = "mismatch"        // money is at the provider that is not what we asked for
+	PaymentDisputed       PaymentState = "disputed"        // the buyer's bank may take it back
+	PaymentChargedBack    PaymentState = "charged_back"    // and has
+	PaymentTakenBack      PaymentState = "taken_back"      // the bank has taken a confirmed deposit back
+	PaymentElsewhere      PaymentState = "elsewhere"       // paid by other means, as a person recorded
 )
 
 // FulfillmentState is the roll-up over an order's units.
@@ -43,7 +47,7 @@ const (
 // States are the three an order is shown by.
 type States struct {
 	Order       order.Status     `json:"order" enum:"open,paid,completed,canceled,expired" doc:"the promise"`
-	Payment     PaymentState     `json:"payment" enum:"none,checking,action_needed,paid,partly_refunded,refunded,declined,mismatch" doc:"what is known about the money"`
+	Payment     PaymentState     `json:"payment" enum:"none,checking,action_needed,paid,partly_refunded,refunded,declined,mismatch,disputed,charged_back,taken_back,elsewhere" doc:"what is known about the money"`
 	Fulfillment FulfillmentState `json:"fulfillment" enum:"none,in_progress,unknown,refused,partial,fulfilled,canceled,revoked" doc:"what was provided"`
 }
 
@@ -63,7 +67,16 @@ func Payment(h store.Head) PaymentState {
 			return PaymentChecking
 		}
 	}
+	away, here := h.Away, h.CapturedMinor-h.RefundedMinor-h.Away.Disputed-h.Away.Lost-h.Away.TakenBack
 	switch {
+	case h.Order.ExternalDecision != "" && (h.CapturedMinor == 0 || here <= 0):
+		return PaymentElsewhere
+	case away.TakenBack > 0 && here <= 0:
+		return PaymentTakenBack
+	case away.Disputed > 0 && (here <= 0 || h.Order.Hold != ""):
+		return PaymentDisputed
+	case away.Lost > 0 && (here <= 0 || h.Order.Hold != ""):
+		return PaymentChargedBack
 	case h.CapturedMinor > 0 && h.RefundedMinor == 0:
 		return PaymentPaid
 	case h.CapturedMinor > 0 && h.RefundedMinor < h.CapturedMinor:
@@ -128,7 +141,13 @@ func BuyerOf(s States) Buyer {
 		return Buyer{State: "checking", Message: "We are checking your payment. Please do not pay again."}
 	case PaymentRefunded:
 		return Buyer{State: "refunded", Message: "Your payment was refunded."}
-	case PaymentPaid, PaymentPartlyRefunded:
+	case PaymentDisputed:
+		return Buyer{State: "disputed", Message: "Your bank disputes the payment of this order. What you do not have yet waits until that is settled. Please do not pay again."}
+	case PaymentChargedBack:
+		return Buyer{State: "charged_back", Message: "Your bank has taken the payment of this order back. Please contact us."}
+	case PaymentTakenBack:
+		return Buyer{State: "taken_back", Message: "Your bank has taken your transfer back. What you do not have yet waits for it. Please contact us before you pay again."}
+	case PaymentPaid, PaymentPartlyRefunded, PaymentElsewhere:
 		return paidBuyer(s)
 	}
 	switch s.Order {

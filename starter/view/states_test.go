@@ -56,6 +56,10 @@ func TestPayment(t *testing.T) {
 		"Held":                          {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100}, view.PaymentPaid},
 		"PartOfItBack":                  {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, RefundedMinor: 1}, view.PaymentPartlyRefunded},
 		"AllOfItBack":                   {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, RefundedMinor: 100}, view.PaymentRefunded},
+		"Disputed":                      {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, Away: store.Away{Disputed: 100}}, view.PaymentDisputed},
+		"LostAfterARefund":              {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, RefundedMinor: 40, Away: store.Away{Lost: 60}}, view.PaymentChargedBack},
+		"TakenBack":                     {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, Away: store.Away{TakenBack: 100}}, view.PaymentTakenBack},
+		"OneOfTwoDisputed":              {store.Head{Attempts: []store.AttemptState{paid, paid}, CapturedMinor: 200, Away: store.Away{Disputed: 100}}, view.PaymentPaid},
 		"WrongAmount":                   {store.Head{Attempts: []store.AttemptState{closed}, PaymentsUnmatched: 1}, view.PaymentMismatch},
 		"DeclinedThenPaid":              {store.Head{Attempts: []store.AttemptState{closed, paid}, CapturedMinor: 100}, view.PaymentPaid},
 		"DeclinedThenUnknown":           {store.Head{Attempts: []store.AttemptState{closed, unknown}}, view.PaymentChecking},
@@ -104,7 +108,7 @@ func TestFulfillmentOfEverySet(t *testing.T) {
 func payments() []view.PaymentState {
 	return []view.PaymentState{
 		view.PaymentNone, view.PaymentChecking, view.PaymentActionNeeded, view.PaymentPaid, view.PaymentPartlyRefunded, view.PaymentRefunded,
-		view.PaymentDeclined, view.PaymentMismatch,
+		view.PaymentDeclined, view.PaymentMismatch, view.PaymentDisputed, view.PaymentChargedBack, view.PaymentTakenBack, view.PaymentElsewhere,
 	}
 }
 
@@ -152,6 +156,10 @@ func TestBuyer(t *testing.T) {
 		"Done":               {view.States{Order: "completed", Payment: view.PaymentPaid, Fulfillment: view.FulfillmentFulfilled}, "done"},
 		"Lapsed":             {view.States{Order: "expired", Payment: view.PaymentNone, Fulfillment: view.FulfillmentNone}, "expired"},
 		"PaidAfterItsExpiry": {view.States{Order: "expired", Payment: view.PaymentPaid, Fulfillment: view.FulfillmentNone}, "contact"},
+		"Disputed":           {view.States{Order: "paid", Payment: view.PaymentDisputed, Fulfillment: view.FulfillmentInProgress}, "disputed"},
+		"ChargedBack":        {view.States{Order: "completed", Payment: view.PaymentChargedBack, Fulfillment: view.FulfillmentFulfilled}, "charged_back"},
+		"DepositTakenBack":   {view.States{Order: "paid", Payment: view.PaymentTakenBack, Fulfillment: view.FulfillmentInProgress}, "taken_back"},
+		"PaidInCash":         {view.States{Order: "completed", Payment: view.PaymentElsewhere, Fulfillment: view.FulfillmentFulfilled}, "done"},
 		"MoneyBack":          {view.States{Order: "completed", Payment: view.PaymentRefunded, Fulfillment: view.FulfillmentFulfilled}, "refunded"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,9 @@ func Text(w io.Writer, o Order, now time.Time) error {
 	t.line("  payment      %s", o.States.Payment)
 	t.line("  fulfillment  %s", o.States.Fulfillment)
 	t.line("  buyer sees   %s", o.Buyer.Message)
+	if o.Waits != "" {
+		t.line("  waits        %s", o.Waits)
+	}
 	t.line("  made %s, payable until %s", stamp(o.CreatedAt), stamp(o.ExpiresAt))
 	t.reviews(o, now)
 	t.money(o)
@@ -62,6 +65,7 @@ func (t *text) reviews(o Order, now time.Time) {
 		t.line("  %s  %s%s, open for %s", r.ID, r.Reason, because(r.Code), Age(r.OpenedAt, now))
 		t.line("    about      %s %s", r.SubjectKind, r.SubjectID)
 		t.line("    means      %s", r.Means)
+		t.weigh(o, r)
 		t.line("    allowed    %s", join(r.Allowed))
 		for _, f := range r.Forbidden {
 			t.line("    forbidden  %s", f)
@@ -76,6 +80,28 @@ func (t *text) reviews(o Order, now time.Time) {
 	if open == 0 {
 		t.line("\nNothing waits for a person")
 	}
+}
+
+// weigh puts beside a correction what it has to be weighed against: what is here of the money, and what is out of the goods.
+func (t *text) weigh(o Order, r Review) {
+	switch r.Reason {
+	case order.ReviewCorrection, order.ReviewDispute, order.ReviewDisputeLost, order.ReviewDepositTakenBack, order.ReviewLatePayment, order.ReviewExtraPayment:
+	default:
+		return
+	}
+	for _, p := range o.Payments {
+		if p.AttemptID == r.SubjectID {
+			t.line("    money      captured %s, refunded %s", amount(p.Captured, p.Currency), amount(p.Refunded, p.Currency))
+			t.standing(p)
+		}
+	}
+	out := 0
+	for _, u := range o.Units {
+		if u.Status == order.UnitIssued {
+			out++
+		}
+	}
+	t.line("    goods      %d of %d units are provided", out, len(o.Units))
 }
 
 func (t *text) money(o Order) {
@@ -96,8 +122,24 @@ func (t *text) money(o Order) {
 			fits = ", which is not what was asked for"
 		}
 		t.line("  payment %s: captured %s, refunded %s%s  (%s)", p.ProviderPaymentID, amount(p.Captured, p.Currency), amount(p.Refunded, p.Currency), fits, p.ID)
+		t.standing(p)
 	}
 	t.refunds(o)
+}
+
+// standing tells of money that moved on its own.
+func (t *text) standing(p PaymentRow) {
+	disputed := amount(p.Disputed, p.Currency)
+	switch {
+	case p.TakenBack:
+		t.line("    the bank has taken this deposit back: nothing of it is here, and the buyer may pay again into the same account")
+	case p.Dispute == string(order.DisputeOpen):
+		t.line("    the buyer's bank disputes %s of it and may take that back: no refund until it is settled", disputed)
+	case p.Dispute == string(order.DisputeLost):
+		t.line("    the dispute is lost: the buyer's bank has taken %s back, and no refund may follow", disputed)
+	case p.Dispute == string(order.DisputeWon):
+		t.line("    a dispute of %s was won: the money stays here", disputed)
+	}
 }
 
 // maxUnitLines bounds the unit list: the states say the rest.

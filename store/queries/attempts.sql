@@ -157,11 +157,11 @@ WHERE operation_id = sqlc.arg(operation_id) AND sends > 0 AND (finished_at IS NU
 -- name: ObservationKeep :exec
 INSERT INTO observations (order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
                           environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor,
-                          refunded_minor, code, request_id, read_version, read_asks, next_action, provider_time)
+                          refunded_minor, dispute, disputed_minor, code, request_id, read_version, read_asks, next_action, provider_time)
 VALUES (sqlc.arg(order_id), sqlc.narg(attempt_id), sqlc.narg(unit_id), sqlc.narg(refund_id), sqlc.narg(operation_id), sqlc.arg(seq), sqlc.arg(source),
         sqlc.arg(outcome), sqlc.arg(final), sqlc.arg(provider_status), sqlc.arg(gateway), sqlc.arg(account), sqlc.arg(environment),
         sqlc.arg(provider_payment_id), sqlc.arg(merchant_reference), sqlc.arg(provider_refund_id), sqlc.arg(currency), sqlc.arg(amount_minor),
-        sqlc.arg(authorized_minor), sqlc.arg(captured_minor), sqlc.arg(refunded_minor), sqlc.arg(code), sqlc.arg(request_id), sqlc.arg(read_version), sqlc.arg(read_asks),
+        sqlc.arg(authorized_minor), sqlc.arg(captured_minor), sqlc.arg(refunded_minor), sqlc.arg(dispute), sqlc.arg(disputed_minor), sqlc.arg(code), sqlc.arg(request_id), sqlc.arg(read_version), sqlc.arg(read_asks),
         sqlc.narg(next_action), sqlc.narg(provider_time));
 
 -- name: ObservationsUnreflected :many

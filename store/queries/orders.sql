@@ -34,9 +34,9 @@ SELECT * FROM orders WHERE order_id = $1 FOR SHARE;
 SELECT * FROM order_lines WHERE order_id = $1 ORDER BY line_no;
 
 -- name: OrderLinesToPlan :many
--- The lines of an attempt's order, while it is open: units are planned as it becomes paid, and a paid order's are planned.
+-- The lines of an attempt's order that is not paid: units are planned as it becomes paid, and a paid order's are planned.
 SELECT l.* FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id JOIN order_lines l ON l.order_id = o.order_id
-WHERE a.attempt_id = sqlc.arg(attempt_id) AND o.status = 'open' ORDER BY l.line_no;
+WHERE a.attempt_id = sqlc.arg(attempt_id) AND o.status IN ('open', 'expired') ORDER BY l.line_no;
 
 -- name: OrderAdjustmentsGet :many
 SELECT * FROM order_adjustments WHERE order_id = $1 ORDER BY adj_no;
@@ -111,19 +111,47 @@ held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = 
 UPDATE stock SET on_hand = on_hand - held.n, reserved = reserved - held.n FROM held WHERE stock.sku = held.sku;
 
 -- name: StockRelease :exec
--- What was reserved and not committed goes back, once per line.
-WITH open_lines AS (
-    SELECT r.order_id, r.line_no, r.sku,
+-- What is reserved and not committed goes back, once per line and reservation.
+WITH last AS (
+    SELECT DISTINCT ON (r.line_no) r.order_id, r.line_no, r.sku, r.quantity, CASE r.kind WHEN 'reserve' THEN 'release' ELSE 'release_again' END AS kind
+    FROM stock_movements r WHERE r.order_id = $1 AND r.kind IN ('reserve', 'reserve_again') ORDER BY r.line_no, r.kind DESC),
+open_lines AS (
+    SELECT r.order_id, r.line_no, r.sku, r.kind,
            r.quantity - coalesce((SELECT sum(c.quantity) FROM stock_movements c
                                   WHERE c.order_id = r.order_id AND c.line_no = r.line_no AND c.kind = 'commit'), 0)::bigint AS rest
-    FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve'),
+    FROM last r),
 released AS (
     INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
-    SELECT order_id, line_no, 0, 'release', sku, rest FROM open_lines WHERE rest > 0
+    SELECT order_id, line_no, 0, kind, sku, rest FROM open_lines WHERE rest > 0
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
 sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku),
 held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
 UPDATE stock SET reserved = reserved - held.n FROM held WHERE stock.sku = held.sku;
+
+-- name: StockThere :one
+-- Whether what an order had reserved can be reserved again. The rows are held, in name order, so the answer still holds at the end.
+WITH need AS (SELECT r.sku, sum(r.quantity)::bigint AS n FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve' GROUP BY r.sku),
+held AS MATERIALIZED (SELECT s.on_hand - s.reserved AS free, need.n FROM stock s JOIN need ON need.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+SELECT coalesce(bool_and(held.free >= held.n), true)::boolean FROM held;
+
+-- name: StockReserveAgain :exec
+WITH again AS (
+    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
+    SELECT r.order_id, r.line_no, 0, 'reserve_again', r.sku, r.quantity FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve'
+    ON CONFLICT DO NOTHING RETURNING sku, quantity),
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM again GROUP BY sku),
+held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+UPDATE stock SET reserved = reserved + held.n FROM held WHERE stock.sku = held.sku;
+
+-- name: OrderHold :exec
+UPDATE orders SET hold = sqlc.arg(hold), version = version + 1 WHERE order_id = sqlc.arg(order_id);
+
+-- name: OrderSettledElsewhere :exec
+UPDATE orders SET external_decision = sqlc.arg(decision_id)::text WHERE order_id = sqlc.arg(order_id) AND external_decision = '';
+
+-- name: OrderLate :one
+-- Whether an order expired at most so long ago, by the database's clock.
+SELECT coalesce(o.ended_at > now() - sqlc.arg(within)::interval, false)::boolean FROM orders o WHERE o.order_id = sqlc.arg(order_id);
 
 -- name: StockMovements :many
 SELECT * FROM stock_movements WHERE order_id = $1 ORDER BY line_no, ordinal, kind;

@@ -135,3 +135,16 @@ WHERE payment_id = sqlc.arg(payment_id);
 -- name: AttemptBooksMoved :exec
 -- Money that went back moves no attempt, but a look that was made before is older than what is known now (rule 5): the version rises.
 UPDATE payment_attempts SET version = version + 1 WHERE attempt_id = $1;
+
+-- name: PaymentStands :exec
+-- What moved of a payment on its own: a bank disputes it, or has taken a deposit back.
+UPDATE payments SET dispute = sqlc.arg(dispute), disputed_minor = sqlc.arg(disputed_minor), taken_back = sqlc.arg(taken_back), version = version + 1
+WHERE attempt_id = sqlc.arg(attempt_id)::text AND matched;
+
+-- name: OrderOutlook :one
+-- What a correction of one attempt's money is weighed against: other money of its order, and what is provided. The order is held.
+SELECT EXISTS (SELECT 1 FROM payments p WHERE p.order_id = a.order_id AND p.matched AND p.attempt_id <> a.attempt_id AND NOT p.taken_back
+               AND p.dispute NOT IN ('open', 'lost') AND p.refunded_minor < p.captured_minor) AS other_money,
+       (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = a.order_id AND u.status IN ('planned', 'issuing', 'unknown', 'refused')) AS units_open,
+       (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = a.order_id AND u.status IN ('issuing', 'unknown', 'issued')) AS units_out
+FROM payment_attempts a WHERE a.attempt_id = $1;

@@ -152,3 +152,6 @@ ORDER BY x.at LIMIT 1;
 SELECT r.owner, r.assigned_to, count(*) AS n, min(r.opened_at)::timestamptz AS oldest_at
 FROM reviews r WHERE r.status = 'open' AND r.reason IN ('repeated_failure', 'misconfigured_account', 'poison_event')
 GROUP BY r.owner, r.assigned_to ORDER BY n DESC, r.owner, r.assigned_to;
+
+-- name: ReviewOfOrder :one
+SELECT review_id FROM reviews WHERE subject_kind = 'order' AND subject_id = sqlc.arg(order_id)::text AND reason = sqlc.arg(reason) AND status = 'open';

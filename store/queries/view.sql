@@ -7,6 +7,10 @@ SELECT sqlc.embed(o),
     (SELECT coalesce(sum(p.captured_minor) FILTER (WHERE p.matched), 0) FROM payments p WHERE p.order_id = o.order_id)::bigint AS captured_minor,
     (SELECT coalesce(sum(p.refunded_minor) FILTER (WHERE p.matched), 0) FROM payments p WHERE p.order_id = o.order_id)::bigint AS refunded_minor,
     (SELECT count(*) FROM payments p WHERE p.order_id = o.order_id AND NOT p.matched) AS payments_unmatched,
+    (SELECT coalesce(jsonb_object_agg(x.word, x.minor), '{}'::jsonb) FROM (
+        SELECT CASE WHEN p.taken_back THEN 'taken_back' ELSE p.dispute END AS word,
+               sum(CASE WHEN p.taken_back THEN p.captured_minor - p.refunded_minor ELSE p.disputed_minor END)::bigint AS minor
+        FROM payments p WHERE p.order_id = o.order_id AND p.matched AND (p.taken_back OR p.dispute IN ('open', 'lost')) GROUP BY 1) x)::jsonb AS away,
     (SELECT coalesce(jsonb_object_agg(c.status, c.n), '{}'::jsonb) FROM (
         SELECT u.status, count(*) AS n FROM fulfillment_units u WHERE u.order_id = o.order_id GROUP BY u.status) c)::jsonb AS unit_counts,
     (SELECT count(*) FROM reviews r WHERE r.order_id = o.order_id AND r.status = 'open') AS reviews_open

@@ -154,7 +154,7 @@ func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) er
 }
 
 const attemptLock = `-- name: AttemptLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at
 FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id
 WHERE a.attempt_id = $1
 FOR UPDATE OF o, a
@@ -190,6 +190,8 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
+		&i.Order.Hold,
+		&i.Order.ExternalDecision,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,
@@ -626,12 +628,12 @@ func (q *Queries) BucketTake(ctx context.Context, arg BucketTakeParams) (int64, 
 const observationKeep = `-- name: ObservationKeep :exec
 INSERT INTO observations (order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account,
                           environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor,
-                          refunded_minor, code, request_id, read_version, read_asks, next_action, provider_time)
+                          refunded_minor, dispute, disputed_minor, code, request_id, read_version, read_asks, next_action, provider_time)
 VALUES ($1, $2, $3, $4, $5, $6, $7,
         $8, $9, $10, $11, $12, $13,
         $14, $15, $16, $17, $18,
-        $19, $20, $21, $22, $23, $24, $25,
-        $26, $27)
+        $19, $20, $21, $22, $23, $24, $25, $26, $27,
+        $28, $29)
 `
 
 type ObservationKeepParams struct {
@@ -656,6 +658,8 @@ type ObservationKeepParams struct {
 	AuthorizedMinor   int64
 	CapturedMinor     int64
 	RefundedMinor     int64
+	Dispute           string
+	DisputedMinor     int64
 	Code              string
 	RequestID         string
 	ReadVersion       int64
@@ -687,6 +691,8 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 		arg.AuthorizedMinor,
 		arg.CapturedMinor,
 		arg.RefundedMinor,
+		arg.Dispute,
+		arg.DisputedMinor,
 		arg.Code,
 		arg.RequestID,
 		arg.ReadVersion,
@@ -698,7 +704,7 @@ func (q *Queries) ObservationKeep(ctx context.Context, arg ObservationKeepParams
 }
 
 const observationsByOrder = `-- name: ObservationsByOrder :many
-SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, read_asks, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
+SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, dispute, disputed_minor, code, request_id, read_version, read_asks, next_action, provider_time, observed_at FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 2000
 `
 
 func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Observation, error) {
@@ -733,6 +739,8 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 			&i.AuthorizedMinor,
 			&i.CapturedMinor,
 			&i.RefundedMinor,
+			&i.Dispute,
+			&i.DisputedMinor,
 			&i.Code,
 			&i.RequestID,
 			&i.ReadVersion,
@@ -752,7 +760,7 @@ func (q *Queries) ObservationsByOrder(ctx context.Context, orderID string) ([]Ob
 }
 
 const observationsUnreflected = `-- name: ObservationsUnreflected :many
-SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
+SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.dispute, o.disputed_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
 WHERE o.attempt_id = $1::text AND o.seq > (SELECT a.reflected_seq FROM payment_attempts a WHERE a.attempt_id = $1::text)
 ORDER BY o.seq
 `
@@ -789,6 +797,8 @@ func (q *Queries) ObservationsUnreflected(ctx context.Context, attemptID string)
 			&i.AuthorizedMinor,
 			&i.CapturedMinor,
 			&i.RefundedMinor,
+			&i.Dispute,
+			&i.DisputedMinor,
 			&i.Code,
 			&i.RequestID,
 			&i.ReadVersion,
@@ -1154,7 +1164,7 @@ func (q *Queries) PaymentRecord(ctx context.Context, arg PaymentRecordParams) er
 }
 
 const paymentsByOrder = `-- name: PaymentsByOrder :many
-SELECT payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor, refunded_minor, elsewhere_minor, dispute, matched, version, first_seen_at FROM payments WHERE order_id = $1 ORDER BY first_seen_at, payment_id
+SELECT payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor, refunded_minor, elsewhere_minor, dispute, disputed_minor, taken_back, matched, version, first_seen_at FROM payments WHERE order_id = $1 ORDER BY first_seen_at, payment_id
 `
 
 func (q *Queries) PaymentsByOrder(ctx context.Context, orderID *string) ([]Payment, error) {
@@ -1179,6 +1189,8 @@ func (q *Queries) PaymentsByOrder(ctx context.Context, orderID *string) ([]Payme
 			&i.RefundedMinor,
 			&i.ElsewhereMinor,
 			&i.Dispute,
+			&i.DisputedMinor,
+			&i.TakenBack,
 			&i.Matched,
 			&i.Version,
 			&i.FirstSeenAt,

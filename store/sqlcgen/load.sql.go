@@ -10,7 +10,7 @@ import (
 )
 
 const orderSnapshot = `-- name: OrderSnapshot :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at,
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'gateway', a.gateway, 'account', a.account,
             'environment', a.environment, 'unreflected', a.observed_seq <> a.reflected_seq, 'closed', a.closed_at IS NOT NULL,
             'look', a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)
@@ -78,6 +78,8 @@ func (q *Queries) OrderSnapshot(ctx context.Context, batch int32, orderID string
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
+		&i.Order.Hold,
+		&i.Order.ExternalDecision,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,

@@ -150,6 +150,8 @@ type Observation struct {
 	AuthorizedMinor   int64
 	CapturedMinor     int64
 	RefundedMinor     int64
+	Dispute           string
+	DisputedMinor     int64
 	Code              string
 	RequestID         string
 	ReadVersion       int64
@@ -216,6 +218,8 @@ type Order struct {
 	WorkAt           time.Time
 	SweptSeq         int64
 	Sweeps           int32
+	Hold             string
+	ExternalDecision string
 	CreatedAt        time.Time
 	PaidAt           *time.Time
 	CompletedAt      *time.Time
@@ -284,6 +288,8 @@ type Payment struct {
 	RefundedMinor     int64
 	ElsewhereMinor    int64
 	Dispute           string
+	DisputedMinor     int64
+	TakenBack         bool
 	Matched           bool
 	Version           int64
 	FirstSeenAt       time.Time

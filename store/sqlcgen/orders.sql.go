@@ -62,7 +62,7 @@ func (q *Queries) OrderAdjustmentsInsert(ctx context.Context, arg OrderAdjustmen
 }
 
 const orderGet = `-- name: OrderGet :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1
 `
 
 func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
@@ -89,6 +89,8 @@ func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
+		&i.Hold,
+		&i.ExternalDecision,
 		&i.CreatedAt,
 		&i.PaidAt,
 		&i.CompletedAt,
@@ -97,12 +99,21 @@ func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
 	return i, err
 }
 
+const orderHold = `-- name: OrderHold :exec
+UPDATE orders SET hold = $1, version = version + 1 WHERE order_id = $2
+`
+
+func (q *Queries) OrderHold(ctx context.Context, hold string, orderID string) error {
+	_, err := q.db.Exec(ctx, orderHold, hold, orderID)
+	return err
+}
+
 const orderInsert = `-- name: OrderInsert :one
 INSERT INTO orders (order_id, client_id, caller_key, currency, currency_exponent, lines_minor, adjustments_minor, total_minor,
                     buyer_ref, policy, policy_version, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (order_id) DO NOTHING
-RETURNING order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at
+RETURNING order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at
 `
 
 type OrderInsertParams struct {
@@ -157,12 +168,26 @@ func (q *Queries) OrderInsert(ctx context.Context, arg OrderInsertParams) (Order
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
+		&i.Hold,
+		&i.ExternalDecision,
 		&i.CreatedAt,
 		&i.PaidAt,
 		&i.CompletedAt,
 		&i.EndedAt,
 	)
 	return i, err
+}
+
+const orderLate = `-- name: OrderLate :one
+SELECT coalesce(o.ended_at > now() - $1::interval, false)::boolean FROM orders o WHERE o.order_id = $2
+`
+
+// Whether an order expired at most so long ago, by the database's clock.
+func (q *Queries) OrderLate(ctx context.Context, within time.Duration, orderID string) (bool, error) {
+	row := q.db.QueryRow(ctx, orderLate, within, orderID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const orderLinesGet = `-- name: OrderLinesGet :many
@@ -238,10 +263,10 @@ func (q *Queries) OrderLinesInsert(ctx context.Context, arg OrderLinesInsertPara
 
 const orderLinesToPlan = `-- name: OrderLinesToPlan :many
 SELECT l.order_id, l.line_no, l.sku, l.name, l.quantity, l.unit_amount_minor, l.amount_minor, l.tax_rate, l.action, l.issuer FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id JOIN order_lines l ON l.order_id = o.order_id
-WHERE a.attempt_id = $1 AND o.status = 'open' ORDER BY l.line_no
+WHERE a.attempt_id = $1 AND o.status IN ('open', 'expired') ORDER BY l.line_no
 `
 
-// The lines of an attempt's order, while it is open: units are planned as it becomes paid, and a paid order's are planned.
+// The lines of an attempt's order that is not paid: units are planned as it becomes paid, and a paid order's are planned.
 func (q *Queries) OrderLinesToPlan(ctx context.Context, attemptID string) ([]OrderLine, error) {
 	rows, err := q.db.Query(ctx, orderLinesToPlan, attemptID)
 	if err != nil {
@@ -274,7 +299,7 @@ func (q *Queries) OrderLinesToPlan(ctx context.Context, attemptID string) ([]Ord
 }
 
 const orderLock = `-- name: OrderLock :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR UPDATE
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR UPDATE
 `
 
 // The order's row is the first lock of every transaction that moves an order (rule 9).
@@ -302,6 +327,8 @@ func (q *Queries) OrderLock(ctx context.Context, orderID string) (Order, error) 
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
+		&i.Hold,
+		&i.ExternalDecision,
 		&i.CreatedAt,
 		&i.PaidAt,
 		&i.CompletedAt,
@@ -311,7 +338,7 @@ func (q *Queries) OrderLock(ctx context.Context, orderID string) (Order, error) 
 }
 
 const orderLockDue = `-- name: OrderLockDue :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE
 `
 
 type OrderLockDueRow struct {
@@ -344,6 +371,8 @@ func (q *Queries) OrderLockDue(ctx context.Context, orderID string) (OrderLockDu
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
+		&i.Order.Hold,
+		&i.Order.ExternalDecision,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,
@@ -354,7 +383,7 @@ func (q *Queries) OrderLockDue(ctx context.Context, orderID string) (OrderLockDu
 }
 
 const orderLockShared = `-- name: OrderLockShared :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR SHARE
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR SHARE
 `
 
 // Issuing takes the shared lock: units go side by side, a cancel waits for them and they for it.
@@ -382,6 +411,8 @@ func (q *Queries) OrderLockShared(ctx context.Context, orderID string) (Order, e
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
+		&i.Hold,
+		&i.ExternalDecision,
 		&i.CreatedAt,
 		&i.PaidAt,
 		&i.CompletedAt,
@@ -442,6 +473,15 @@ func (q *Queries) OrderRest(ctx context.Context, seen int64, orderID string) (in
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const orderSettledElsewhere = `-- name: OrderSettledElsewhere :exec
+UPDATE orders SET external_decision = $1::text WHERE order_id = $2 AND external_decision = ''
+`
+
+func (q *Queries) OrderSettledElsewhere(ctx context.Context, decisionID string, orderID string) error {
+	_, err := q.db.Exec(ctx, orderSettledElsewhere, decisionID, orderID)
+	return err
 }
 
 const ordersLapsed = `-- name: OrdersLapsed :many
@@ -627,21 +667,24 @@ func (q *Queries) StockMovements(ctx context.Context, orderID string) ([]StockMo
 }
 
 const stockRelease = `-- name: StockRelease :exec
-WITH open_lines AS (
-    SELECT r.order_id, r.line_no, r.sku,
+WITH last AS (
+    SELECT DISTINCT ON (r.line_no) r.order_id, r.line_no, r.sku, r.quantity, CASE r.kind WHEN 'reserve' THEN 'release' ELSE 'release_again' END AS kind
+    FROM stock_movements r WHERE r.order_id = $1 AND r.kind IN ('reserve', 'reserve_again') ORDER BY r.line_no, r.kind DESC),
+open_lines AS (
+    SELECT r.order_id, r.line_no, r.sku, r.kind,
            r.quantity - coalesce((SELECT sum(c.quantity) FROM stock_movements c
                                   WHERE c.order_id = r.order_id AND c.line_no = r.line_no AND c.kind = 'commit'), 0)::bigint AS rest
-    FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve'),
+    FROM last r),
 released AS (
     INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
-    SELECT order_id, line_no, 0, 'release', sku, rest FROM open_lines WHERE rest > 0
+    SELECT order_id, line_no, 0, kind, sku, rest FROM open_lines WHERE rest > 0
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
 sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku),
 held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
 UPDATE stock SET reserved = reserved - held.n FROM held WHERE stock.sku = held.sku
 `
 
-// What was reserved and not committed goes back, once per line.
+// What is reserved and not committed goes back, once per line and reservation.
 func (q *Queries) StockRelease(ctx context.Context, orderID string) error {
 	_, err := q.db.Exec(ctx, stockRelease, orderID)
 	return err
@@ -660,6 +703,21 @@ func (q *Queries) StockReserve(ctx context.Context, quantity int64, sku string) 
 	return result.RowsAffected(), nil
 }
 
+const stockReserveAgain = `-- name: StockReserveAgain :exec
+WITH again AS (
+    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
+    SELECT r.order_id, r.line_no, 0, 'reserve_again', r.sku, r.quantity FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve'
+    ON CONFLICT DO NOTHING RETURNING sku, quantity),
+sums AS (SELECT sku, sum(quantity)::bigint AS n FROM again GROUP BY sku),
+held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+UPDATE stock SET reserved = reserved + held.n FROM held WHERE stock.sku = held.sku
+`
+
+func (q *Queries) StockReserveAgain(ctx context.Context, orderID string) error {
+	_, err := q.db.Exec(ctx, stockReserveAgain, orderID)
+	return err
+}
+
 const stockSet = `-- name: StockSet :exec
 INSERT INTO stock (sku, on_hand) VALUES ($1, $2)
 ON CONFLICT (sku) DO UPDATE SET on_hand = excluded.on_hand
@@ -668,4 +726,18 @@ ON CONFLICT (sku) DO UPDATE SET on_hand = excluded.on_hand
 func (q *Queries) StockSet(ctx context.Context, sku string, onHand int64) error {
 	_, err := q.db.Exec(ctx, stockSet, sku, onHand)
 	return err
+}
+
+const stockThere = `-- name: StockThere :one
+WITH need AS (SELECT r.sku, sum(r.quantity)::bigint AS n FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve' GROUP BY r.sku),
+held AS MATERIALIZED (SELECT s.on_hand - s.reserved AS free, need.n FROM stock s JOIN need ON need.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
+SELECT coalesce(bool_and(held.free >= held.n), true)::boolean FROM held
+`
+
+// Whether what an order had reserved can be reserved again. The rows are held, in name order, so the answer still holds at the end.
+func (q *Queries) StockThere(ctx context.Context, orderID string) (bool, error) {
+	row := q.db.QueryRow(ctx, stockThere, orderID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }

@@ -191,7 +191,7 @@ SELECT a.attempt_id, a.status, a.provider_payment_id, a.merchant_reference, a.cu
 FROM hits h JOIN payment_attempts a ON a.attempt_id = h.attempt_id
 LEFT JOIN payments m ON m.attempt_id = a.attempt_id AND m.matched
 LEFT JOIN LATERAL (
-    SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
+    SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.dispute, o.disputed_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
     WHERE o.attempt_id = a.attempt_id AND o.outcome IN ('succeeded', 'declined', 'pending', 'untouched', 'not_found')
     ORDER BY o.seq DESC LIMIT 1) l ON true
 ORDER BY a.attempt_id

@@ -20,6 +20,28 @@ func (q *Queries) AttemptBooksMoved(ctx context.Context, attemptID string) error
 	return err
 }
 
+const orderOutlook = `-- name: OrderOutlook :one
+SELECT EXISTS (SELECT 1 FROM payments p WHERE p.order_id = a.order_id AND p.matched AND p.attempt_id <> a.attempt_id AND NOT p.taken_back
+               AND p.dispute NOT IN ('open', 'lost') AND p.refunded_minor < p.captured_minor) AS other_money,
+       (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = a.order_id AND u.status IN ('planned', 'issuing', 'unknown', 'refused')) AS units_open,
+       (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = a.order_id AND u.status IN ('issuing', 'unknown', 'issued')) AS units_out
+FROM payment_attempts a WHERE a.attempt_id = $1
+`
+
+type OrderOutlookRow struct {
+	OtherMoney bool
+	UnitsOpen  int64
+	UnitsOut   int64
+}
+
+// What a correction of one attempt's money is weighed against: other money of its order, and what is provided. The order is held.
+func (q *Queries) OrderOutlook(ctx context.Context, attemptID string) (OrderOutlookRow, error) {
+	row := q.db.QueryRow(ctx, orderOutlook, attemptID)
+	var i OrderOutlookRow
+	err := row.Scan(&i.OtherMoney, &i.UnitsOpen, &i.UnitsOut)
+	return i, err
+}
+
 const paymentBooks = `-- name: PaymentBooks :exec
 UPDATE payments SET refunded_minor = $1, elsewhere_minor = $2, version = version + 1
 WHERE payment_id = $3
@@ -34,6 +56,29 @@ type PaymentBooksParams struct {
 // What went back of a payment, as it is known now.
 func (q *Queries) PaymentBooks(ctx context.Context, arg PaymentBooksParams) error {
 	_, err := q.db.Exec(ctx, paymentBooks, arg.RefundedMinor, arg.ElsewhereMinor, arg.PaymentID)
+	return err
+}
+
+const paymentStands = `-- name: PaymentStands :exec
+UPDATE payments SET dispute = $1, disputed_minor = $2, taken_back = $3, version = version + 1
+WHERE attempt_id = $4::text AND matched
+`
+
+type PaymentStandsParams struct {
+	Dispute       string
+	DisputedMinor int64
+	TakenBack     bool
+	AttemptID     string
+}
+
+// What moved of a payment on its own: a bank disputes it, or has taken a deposit back.
+func (q *Queries) PaymentStands(ctx context.Context, arg PaymentStandsParams) error {
+	_, err := q.db.Exec(ctx, paymentStands,
+		arg.Dispute,
+		arg.DisputedMinor,
+		arg.TakenBack,
+		arg.AttemptID,
+	)
 	return err
 }
 
@@ -262,7 +307,7 @@ func (q *Queries) RefundInsert(ctx context.Context, arg RefundInsertParams) (Ref
 }
 
 const refundLock = `-- name: RefundLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at, r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.disputed_minor, p.taken_back, p.matched, p.version, p.first_seen_at, r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at
 FROM refunds r JOIN orders o ON o.order_id = r.order_id JOIN payment_attempts a ON a.attempt_id = r.attempt_id
 JOIN payments p ON p.payment_id = r.payment_id
 WHERE r.refund_id = $1
@@ -301,6 +346,8 @@ func (q *Queries) RefundLock(ctx context.Context, refundID string) (RefundLockRo
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
+		&i.Order.Hold,
+		&i.Order.ExternalDecision,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,
@@ -345,6 +392,8 @@ func (q *Queries) RefundLock(ctx context.Context, refundID string) (RefundLockRo
 		&i.Payment.RefundedMinor,
 		&i.Payment.ElsewhereMinor,
 		&i.Payment.Dispute,
+		&i.Payment.DisputedMinor,
+		&i.Payment.TakenBack,
 		&i.Payment.Matched,
 		&i.Payment.Version,
 		&i.Payment.FirstSeenAt,
@@ -494,7 +543,7 @@ func (q *Queries) RefundOperationClaim(ctx context.Context, credential string, o
 }
 
 const refundPaymentLock = `-- name: RefundPaymentLock :many
-SELECT payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor, refunded_minor, elsewhere_minor, dispute, matched, version, first_seen_at FROM payments WHERE attempt_id = $1::text AND matched FOR UPDATE
+SELECT payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor, refunded_minor, elsewhere_minor, dispute, disputed_minor, taken_back, matched, version, first_seen_at FROM payments WHERE attempt_id = $1::text AND matched FOR UPDATE
 `
 
 // The payment of an attempt, held: its row is what refunds are counted against. Every transaction that does so holds the order first.
@@ -520,6 +569,8 @@ func (q *Queries) RefundPaymentLock(ctx context.Context, attemptID string) ([]Pa
 			&i.RefundedMinor,
 			&i.ElsewhereMinor,
 			&i.Dispute,
+			&i.DisputedMinor,
+			&i.TakenBack,
 			&i.Matched,
 			&i.Version,
 			&i.FirstSeenAt,
@@ -594,7 +645,7 @@ func (q *Queries) RefundSums(ctx context.Context, attemptID string) (RefundSumsR
 }
 
 const refundUnreflected = `-- name: RefundUnreflected :many
-SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
+SELECT o.observation_id, o.order_id, o.attempt_id, o.unit_id, o.refund_id, o.operation_id, o.seq, o.source, o.outcome, o.final, o.provider_status, o.gateway, o.account, o.environment, o.provider_payment_id, o.merchant_reference, o.provider_refund_id, o.currency, o.amount_minor, o.authorized_minor, o.captured_minor, o.refunded_minor, o.dispute, o.disputed_minor, o.code, o.request_id, o.read_version, o.read_asks, o.next_action, o.provider_time, o.observed_at FROM observations o
 WHERE o.refund_id = $1::text AND o.seq > (SELECT r.reflected_seq FROM refunds r WHERE r.refund_id = $1::text)
 ORDER BY o.seq
 `
@@ -631,6 +682,8 @@ func (q *Queries) RefundUnreflected(ctx context.Context, refundID string) ([]Obs
 			&i.AuthorizedMinor,
 			&i.CapturedMinor,
 			&i.RefundedMinor,
+			&i.Dispute,
+			&i.DisputedMinor,
 			&i.Code,
 			&i.RequestID,
 			&i.ReadVersion,
@@ -650,7 +703,7 @@ func (q *Queries) RefundUnreflected(ctx context.Context, refundID string) ([]Obs
 }
 
 const refundWork = `-- name: RefundWork :one
-SELECT r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at
+SELECT r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.disputed_minor, p.taken_back, p.matched, p.version, p.first_seen_at
 FROM refunds r JOIN payment_attempts a ON a.attempt_id = r.attempt_id JOIN operations o ON o.operation_id = r.operation_id
 JOIN payments p ON p.payment_id = r.payment_id
 WHERE r.refund_id = $1
@@ -751,6 +804,8 @@ func (q *Queries) RefundWork(ctx context.Context, refundID string) (RefundWorkRo
 		&i.Payment.RefundedMinor,
 		&i.Payment.ElsewhereMinor,
 		&i.Payment.Dispute,
+		&i.Payment.DisputedMinor,
+		&i.Payment.TakenBack,
 		&i.Payment.Matched,
 		&i.Payment.Version,
 		&i.Payment.FirstSeenAt,
@@ -759,7 +814,7 @@ func (q *Queries) RefundWork(ctx context.Context, refundID string) (RefundWorkRo
 }
 
 const refundablesByOrder = `-- name: RefundablesByOrder :many
-SELECT p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.matched, p.version, p.first_seen_at,
+SELECT p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.disputed_minor, p.taken_back, p.matched, p.version, p.first_seen_at,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'requested'), 0)::bigint AS requested_minor,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status IN ('sent', 'unknown')), 0)::bigint AS underway_minor,
        coalesce(sum(r.amount_minor) FILTER (WHERE r.status = 'pending'), 0)::bigint AS pending_minor,
@@ -799,6 +854,8 @@ func (q *Queries) RefundablesByOrder(ctx context.Context, orderID string) ([]Ref
 			&i.Payment.RefundedMinor,
 			&i.Payment.ElsewhereMinor,
 			&i.Payment.Dispute,
+			&i.Payment.DisputedMinor,
+			&i.Payment.TakenBack,
 			&i.Payment.Matched,
 			&i.Payment.Version,
 			&i.Payment.FirstSeenAt,

@@ -668,8 +668,8 @@ func (q *Queries) ReviewLooked(ctx context.Context, arg ReviewLookedParams) erro
 }
 
 const reviewObservations = `-- name: ReviewObservations :many
-SELECT x.observation_id, x.order_id, x.attempt_id, x.unit_id, x.refund_id, x.operation_id, x.seq, x.source, x.outcome, x.final, x.provider_status, x.gateway, x.account, x.environment, x.provider_payment_id, x.merchant_reference, x.provider_refund_id, x.currency, x.amount_minor, x.authorized_minor, x.captured_minor, x.refunded_minor, x.code, x.request_id, x.read_version, x.read_asks, x.next_action, x.provider_time, x.observed_at FROM (
-    SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, code, request_id, read_version, read_asks, next_action, provider_time, observed_at FROM observations b WHERE b.order_id = $1
+SELECT x.observation_id, x.order_id, x.attempt_id, x.unit_id, x.refund_id, x.operation_id, x.seq, x.source, x.outcome, x.final, x.provider_status, x.gateway, x.account, x.environment, x.provider_payment_id, x.merchant_reference, x.provider_refund_id, x.currency, x.amount_minor, x.authorized_minor, x.captured_minor, x.refunded_minor, x.dispute, x.disputed_minor, x.code, x.request_id, x.read_version, x.read_asks, x.next_action, x.provider_time, x.observed_at FROM (
+    SELECT observation_id, order_id, attempt_id, unit_id, refund_id, operation_id, seq, source, outcome, final, provider_status, gateway, account, environment, provider_payment_id, merchant_reference, provider_refund_id, currency, amount_minor, authorized_minor, captured_minor, refunded_minor, dispute, disputed_minor, code, request_id, read_version, read_asks, next_action, provider_time, observed_at FROM observations b WHERE b.order_id = $1
       AND CASE $2::text WHEN 'attempt' THEN b.attempt_id = $3::text WHEN 'unit' THEN b.unit_id = $3::text
                WHEN 'refund' THEN b.refund_id = $3::text ELSE false END
     ORDER BY b.observation_id DESC LIMIT $4) x
@@ -721,6 +721,8 @@ func (q *Queries) ReviewObservations(ctx context.Context, arg ReviewObservations
 			&i.AuthorizedMinor,
 			&i.CapturedMinor,
 			&i.RefundedMinor,
+			&i.Dispute,
+			&i.DisputedMinor,
 			&i.Code,
 			&i.RequestID,
 			&i.ReadVersion,
@@ -737,6 +739,17 @@ func (q *Queries) ReviewObservations(ctx context.Context, arg ReviewObservations
 		return nil, err
 	}
 	return items, nil
+}
+
+const reviewOfOrder = `-- name: ReviewOfOrder :one
+SELECT review_id FROM reviews WHERE subject_kind = 'order' AND subject_id = $1::text AND reason = $2 AND status = 'open'
+`
+
+func (q *Queries) ReviewOfOrder(ctx context.Context, orderID string, reason string) (string, error) {
+	row := q.db.QueryRow(ctx, reviewOfOrder, orderID, reason)
+	var review_id string
+	err := row.Scan(&review_id)
+	return review_id, err
 }
 
 const reviewOpen = `-- name: ReviewOpen :exec

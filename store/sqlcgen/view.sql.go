@@ -10,13 +10,17 @@ import (
 )
 
 const orderHead = `-- name: OrderHead :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.created_at, o.paid_at, o.completed_at, o.ended_at,
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'close_reason', a.close_reason, 'code', a.code,
             'closed', a.closed_at IS NOT NULL) ORDER BY a.created_at, a.attempt_id), '[]'::jsonb)
      FROM payment_attempts a WHERE a.order_id = o.order_id)::jsonb AS attempts,
     (SELECT coalesce(sum(p.captured_minor) FILTER (WHERE p.matched), 0) FROM payments p WHERE p.order_id = o.order_id)::bigint AS captured_minor,
     (SELECT coalesce(sum(p.refunded_minor) FILTER (WHERE p.matched), 0) FROM payments p WHERE p.order_id = o.order_id)::bigint AS refunded_minor,
     (SELECT count(*) FROM payments p WHERE p.order_id = o.order_id AND NOT p.matched) AS payments_unmatched,
+    (SELECT coalesce(jsonb_object_agg(x.word, x.minor), '{}'::jsonb) FROM (
+        SELECT CASE WHEN p.taken_back THEN 'taken_back' ELSE p.dispute END AS word,
+               sum(CASE WHEN p.taken_back THEN p.captured_minor - p.refunded_minor ELSE p.disputed_minor END)::bigint AS minor
+        FROM payments p WHERE p.order_id = o.order_id AND p.matched AND (p.taken_back OR p.dispute IN ('open', 'lost')) GROUP BY 1) x)::jsonb AS away,
     (SELECT coalesce(jsonb_object_agg(c.status, c.n), '{}'::jsonb) FROM (
         SELECT u.status, count(*) AS n FROM fulfillment_units u WHERE u.order_id = o.order_id GROUP BY u.status) c)::jsonb AS unit_counts,
     (SELECT count(*) FROM reviews r WHERE r.order_id = o.order_id AND r.status = 'open') AS reviews_open
@@ -29,6 +33,7 @@ type OrderHeadRow struct {
 	CapturedMinor     int64
 	RefundedMinor     int64
 	PaymentsUnmatched int64
+	Away              []byte
 	UnitCounts        []byte
 	ReviewsOpen       int64
 }
@@ -58,6 +63,8 @@ func (q *Queries) OrderHead(ctx context.Context, orderID string) (OrderHeadRow, 
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
+		&i.Order.Hold,
+		&i.Order.ExternalDecision,
 		&i.Order.CreatedAt,
 		&i.Order.PaidAt,
 		&i.Order.CompletedAt,
@@ -66,6 +73,7 @@ func (q *Queries) OrderHead(ctx context.Context, orderID string) (OrderHeadRow, 
 		&i.CapturedMinor,
 		&i.RefundedMinor,
 		&i.PaymentsUnmatched,
+		&i.Away,
 		&i.UnitCounts,
 		&i.ReviewsOpen,
 	)
