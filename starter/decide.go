@@ -49,6 +49,10 @@ func (d decideCommand) Run(ctx context.Context, s *streams) error {
 	if err := e.Encode(res); err != nil {
 		return err
 	}
+	if res.Verdict == order.Proposed {
+		say(s, "the decision is kept as a proposal: it takes effect when a second person approves it")
+		return nil
+	}
 	if res.Verdict != order.Applied {
 		say(s, "the decision is refused: "+res.Why)
 		return exitCode(2)

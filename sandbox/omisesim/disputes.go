@@ -33,7 +33,7 @@ var ErrNoDispute = errors.New("there is no such charge to dispute, or no dispute
 // Dispute plays the buyer's bank that argues about minor units of a captured charge.
 func (s *Sim) Dispute(chargeID string, minor int64) error {
 	return s.bank(chargeID, func(r *request, c *charge) (string, bool) {
-		if c.dispute != nil || minor < 1 || minor > c.captured {
+		if c.dispute != nil || minor < 1 || minor > c.captured-c.refunded {
 			return "", false
 		}
 		c.dispute = &dispute{id: r.newID("dspt"), charge: c, amount: minor, status: disputeOpen, created: r.now}

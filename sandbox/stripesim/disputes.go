@@ -78,7 +78,7 @@ var ErrNoDispute = errors.New("there is no such payment to dispute, or no disput
 // Dispute plays the buyer's bank that argues about minor units of a captured payment.
 func (s *Sim) Dispute(intentID string, minor int64) error {
 	return s.bank(intentID, func(r *request, c *charge) bool {
-		if c.disputed() || minor < 1 || minor > c.captured {
+		if c.disputed() || minor < 1 || minor > c.captured-c.refunded {
 			return false
 		}
 		d := &dispute{id: id("dp"), charge: c, amount: minor, status: needsResponse, created: r.now}

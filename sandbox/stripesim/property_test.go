@@ -47,7 +47,7 @@ func TestMoneyIsTakenOncePerIntentWhateverComes(t *testing.T) {
 			id := rapid.SampledFrom(intents).Draw(t, "intent")
 			key := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "key")
 			amount := strconv.Itoa(rapid.IntRange(1, 1200).Draw(t, "amount"))
-			switch rapid.SampledFrom([]string{"confirm", "confirm", "capture", "cancel", "refund", "refund", "buyer", "transfer", "prune"}).Draw(t, "call") {
+			switch rapid.SampledFrom([]string{"confirm", "confirm", "capture", "cancel", "refund", "refund", "buyer", "transfer", "prune", "dispute", "close"}).Draw(t, "call") {
 			case "confirm":
 				send(http.MethodPost, "/v1/payment_intents/"+id+"/confirm", "payment_method="+rapid.SampledFrom(methods).Draw(t, "method"), key)
 			case "capture":
@@ -62,20 +62,25 @@ func TestMoneyIsTakenOncePerIntentWhateverComes(t *testing.T) {
 				s.Transfer(id, int64(rapid.IntRange(1, 1200).Draw(t, "transferred")))
 			case "prune":
 				s.PruneKeys()
+			case "dispute":
+				_ = s.Dispute(id, int64(rapid.IntRange(1, 1200).Draw(t, "disputed"))) // most cannot be
+			case "close":
+				_ = s.CloseDispute(id, rapid.Bool().Draw(t, "won"))
 			}
 		}
 		for _, id := range intents {
-			var took, gave, authorized int64
+			var took, gave, withdrawn, authorized int64
 			for _, c := range s.Charges(stripesim.Filter{Intent: id}) {
 				if c.Declined == "" {
 					authorized++
 				}
 				took += c.Captured
 				gave += c.Refunded
+				withdrawn += c.Withdrawn
 			}
 			require.LessOrEqual(t, authorized, int64(1))
 			require.LessOrEqual(t, took, int64(1000))
-			require.LessOrEqual(t, gave, took)
+			require.LessOrEqual(t, gave+withdrawn, took, "nobody gets back what another one has")
 			body := send(http.MethodGet, "/v1/payment_intents/"+id+"?expand[]=latest_charge", "", "")
 			require.EqualValues(t, took, body["amount_received"])
 			if charge, ok := body["latest_charge"].(map[string]any); ok {
