@@ -119,7 +119,7 @@ func TestRefundOrder(t *testing.T) {
 		require.Equal(t, "more-than-left", a.problem())
 		require.EqualValues(t, 4800, a.at("left"))
 		require.Equal(t, "paid", a.at("order", "states", "payment"))
-		b.exec("UPDATE payments SET dispute = 'open'")
+		b.exec("UPDATE payments SET dispute = 'open', disputed_minor = captured_minor")
 		require.Equal(t, "refund-disputed", b.refund("O-1", back(1)).problem())
 	})
 	t.Run("SpecifiedForTheScope", func(t *testing.T) {
