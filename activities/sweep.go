@@ -17,10 +17,11 @@ import (
 
 // Swept says what a sweep found.
 type Swept struct {
-	Started int `json:"started"` // runs started, or found running, for orders with work
-	Looked  int `json:"looked"`  // orders told to look again
-	Expired int `json:"expired"`
-	Failed  int `json:"failed"` // left for the next sweep
+	Started  int   `json:"started"` // runs started, or found running, for orders with work
+	Looked   int   `json:"looked"`  // orders told to look again
+	Expired  int   `json:"expired"`
+	Failed   int   `json:"failed"`             // left for the next sweep
+	Numbered int64 `json:"numbered,omitempty"` // transaction records that got their number
 }
 
 // Sweep starts a run for every order with work that nobody moves, tells parked ones to look again when their time has come,
@@ -51,6 +52,9 @@ func (a *Activities) Sweep(ctx context.Context) (Swept, error) {
 	for _, id := range lapsed {
 		_, err := a.d.Store.OrderExpire(ctx, id)
 		count(&out.Expired, &out.Failed, err)
+	}
+	if out.Numbered, err = a.d.Store.RecordsNumber(ctx); err != nil {
+		return out, Fail(ctx, err, Bounds{})
 	}
 	return out, nil
 }

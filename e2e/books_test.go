@@ -29,6 +29,7 @@ func (w *world) booksAgree() {
 	w.goodsAgree()
 	w.noticesAgree()
 	w.logAgrees()
+	w.recordsAgree()
 	w.requestsAgree()
 }
 
@@ -138,6 +139,21 @@ func (w *world) logAgrees() {
 		LEFT JOIN last ON last.subject_kind = cur.k AND last.subject_id = cur.id WHERE last.to_status IS DISTINCT FROM cur.status`
 	assert.Zero(t, w.number(fold), "A4: the log folds to the current state")
 	assert.Zero(t, w.number("SELECT count(*) FROM review_decisions WHERE actor = '' OR reason = '' OR before::text = '{}' OR after::text = '{}'"), "I7: every act is whole")
+}
+
+// recordsAgree adds up the transaction records and compares them with the books.
+func (w *world) recordsAgree() {
+	t := w.t
+	t.Helper()
+	assert.Zero(t, w.number(`SELECT count(*) FROM (SELECT p.order_id, p.payment_id, p.captured_minor - CASE WHEN p.taken_back THEN p.captured_minor - p.refunded_minor WHEN p.dispute = 'lost' THEN p.disputed_minor ELSE 0 END AS received, CASE WHEN p.matched THEN p.elsewhere_minor
+			+ coalesce((SELECT sum(f.amount_minor) FROM refunds f WHERE f.payment_id = p.payment_id AND f.status = 'succeeded'), 0) ELSE p.refunded_minor END AS refunded
+		FROM payments p WHERE p.order_id IS NOT NULL) b LEFT JOIN (SELECT order_id, payment_id, sum(received_minor) AS received, sum(refunded_minor) AS refunded
+			FROM transaction_records WHERE kind <> 'sale' GROUP BY 1, 2) r USING (order_id, payment_id)
+		WHERE (b.received, b.refunded) IS DISTINCT FROM (coalesce(r.received, 0), coalesce(r.refunded, 0))`), "the records add up to the books")
+	assert.Zero(t, w.number(`SELECT count(*) FROM orders o WHERE o.paid_at IS NOT NULL
+		AND 1 <> (SELECT count(*) FROM transaction_records r WHERE r.order_id = o.order_id AND r.kind = 'sale')`), "one sale per order that was paid")
+	assert.Zero(t, w.number(`SELECT count(*) FROM (SELECT number, row_number() OVER (PARTITION BY client_id ORDER BY number) AS n
+		FROM transaction_records WHERE number IS NOT NULL) x WHERE number <> n`), "numbers without a gap")
 }
 
 // settled waits until nothing moves any more: no work is open, except what people own.

@@ -99,9 +99,10 @@ func (w *world) delivered() {
 // processed waits until nothing that came as a webhook is still to be worked on.
 func (w *world) processed() {
 	w.t.Helper()
-	w.await("every webhook processed and every look made", func() bool {
+	w.await("every webhook processed, every look made and every record numbered", func() bool {
 		return w.number("SELECT count(*) FROM webhook_receipts WHERE processed_at IS NULL") == 0 && w.number("SELECT count(*) FROM looks_wanted") == 0 &&
-			w.number("SELECT count(*) FROM payment_attempts WHERE status IN ('succeeded', 'closed') AND next_check_at IS NOT NULL") == 0
+			w.number("SELECT count(*) FROM payment_attempts WHERE status IN ('succeeded', 'closed') AND next_check_at IS NOT NULL") == 0 &&
+			w.number("SELECT count(*) FROM transaction_records WHERE number IS NULL") == 0
 	})
 }
 

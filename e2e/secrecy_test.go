@@ -236,7 +236,7 @@ func (s *spill) search(secrets, customer map[string]string) {
 		assert.NotRegexp(w.t, `pi_[A-Za-z0-9]+_secret_`, text, "P1: the provider's secret of one payment is in %s", place)
 	}
 	w.searchTables(secrets, nil)
-	w.searchTables(customer, map[string]bool{"orders": true, "order_lines": true, "grants": true})
+	w.searchTables(customer, map[string]bool{"orders": true, "order_lines": true, "grants": true, "transaction_records": true})
 }
 
 // found also sees a marker that JSON or a URL has escaped.

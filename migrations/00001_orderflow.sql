@@ -103,8 +103,10 @@ CREATE TABLE order_adjustments (
     adj_no       integer NOT NULL,
     kind         text NOT NULL,
     amount_minor bigint NOT NULL,
+    tax_rate     text NOT NULL DEFAULT '', -- what it is stated for; empty = not stated
     PRIMARY KEY (order_id, adj_no),
-    CONSTRAINT order_adjustments_kind_known CHECK (kind IN ('discount', 'shipping', 'tax')),
+    -- An included tax is in the prices already: it informs records and enters no sum.
+    CONSTRAINT order_adjustments_kind_known CHECK (kind IN ('discount', 'shipping', 'tax', 'included_tax')),
     CONSTRAINT order_adjustments_sign CHECK ((kind = 'discount') = (amount_minor < 0))
 );
 
@@ -706,6 +708,187 @@ CREATE TABLE audit_log (
 
 CREATE INDEX audit_by_review ON audit_log (review_id, audit_id) WHERE review_id IS NOT NULL;
 CREATE INDEX audit_by_order ON audit_log (order_id, audit_id) WHERE order_id IS NOT NULL;
+
+-- ---------------------------------------------------------------- what was sold, received and given back
+
+-- The transaction record: one row per sale, receipt, refund and correction, written by triggers in the transaction of its effect. A
+-- trigger and not a statement of each path that moves money: one that forgot it would be missed by nobody until the audit. What is
+-- written once stays; a later fact is a later row. seq counts an order's rows without a gap, at once, under the order's lock; number
+-- counts a client's without a gap, a moment later, so that orders of one client do not wait for each other.
+CREATE TABLE transaction_records (
+    record_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    order_id          text NOT NULL REFERENCES orders,
+    client_id         text NOT NULL,
+    seq               integer NOT NULL,
+    number            bigint,
+    kind              text NOT NULL,
+    transaction_key   text NOT NULL, -- what makes it the same transaction, however often it is told
+    why               text NOT NULL DEFAULT '', -- of a correction
+    corrects_seq      integer, -- the record of the order that a refund or correction is about
+    payment_id        text REFERENCES payments,
+    refund_id         text REFERENCES refunds,
+    currency          text NOT NULL,
+    currency_exponent smallint, -- null where money came in another currency than the order's
+    sold_minor        bigint NOT NULL DEFAULT 0,
+    received_minor    bigint NOT NULL DEFAULT 0,
+    refunded_minor    bigint NOT NULL DEFAULT 0,
+    document          jsonb NOT NULL,
+    at                timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT records_kind_known CHECK (kind IN ('sale', 'receipt', 'refund', 'correction')),
+    -- One record per transaction.
+    CONSTRAINT records_transaction_unique UNIQUE (kind, transaction_key),
+    CONSTRAINT records_seq_unique UNIQUE (order_id, seq),
+    CONSTRAINT records_number_unique UNIQUE (client_id, number),
+    -- Money that moved has a payment, but for what was paid by other means.
+    CONSTRAINT records_subject_known CHECK (CASE kind WHEN 'sale' THEN payment_id IS NULL WHEN 'receipt' THEN true ELSE payment_id IS NOT NULL END),
+    CONSTRAINT records_refund_known CHECK (kind <> 'refund' OR refund_id IS NOT NULL),
+    CONSTRAINT records_correction_says_why CHECK ((kind = 'correction') = (why <> '')),
+    -- A sale is sold, a receipt received, a refund refunded; only a correction takes away.
+    CONSTRAINT records_amounts_fit_kind CHECK (CASE kind
+        WHEN 'sale' THEN sold_minor > 0 AND received_minor = 0 AND refunded_minor = 0
+        WHEN 'receipt' THEN sold_minor = 0 AND received_minor > 0 AND refunded_minor = 0
+        WHEN 'refund' THEN sold_minor = 0 AND received_minor = 0 AND refunded_minor > 0
+        ELSE sold_minor = 0 AND (received_minor <> 0 OR refunded_minor <> 0) END)
+);
+CREATE INDEX records_to_number ON transaction_records (client_id, record_id) WHERE number IS NULL;
+CREATE INDEX records_by_payment ON transaction_records (payment_id);
+
+-- +goose StatementBegin
+CREATE FUNCTION append_record(of_order text, of_kind text, key text, reason text, payment text, refund text, money text,
+                              sold bigint, received bigint, refunded bigint, says jsonb) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO transaction_records (order_id, client_id, seq, kind, transaction_key, why, corrects_seq, payment_id, refund_id, currency,
+                                     currency_exponent, sold_minor, received_minor, refunded_minor, document)
+    SELECT o.order_id, o.client_id, 1 + coalesce((SELECT max(r.seq) FROM transaction_records r WHERE r.order_id = o.order_id), 0), of_kind, key, reason,
+           CASE WHEN of_kind IN ('refund', 'correction') THEN (SELECT r.seq FROM transaction_records r
+               WHERE r.order_id = o.order_id AND (r.kind = 'sale' OR (r.kind = 'receipt' AND r.payment_id = payment)) ORDER BY r.kind = 'sale' DESC, r.seq LIMIT 1) END,
+           payment, refund, money, CASE WHEN money = o.currency THEN o.currency_exponent END, sold, received, refunded, says
+    FROM orders o WHERE o.order_id = of_order;
+$$;
+-- +goose StatementEnd
+
+-- What was sold, as the order stated it when it was paid: one sale per order, ever.
+-- +goose StatementBegin
+CREATE FUNCTION record_sale() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM transaction_records r WHERE r.kind = 'sale' AND r.transaction_key = NEW.order_id) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM append_record(NEW.order_id, 'sale', NEW.order_id, '', NULL, NULL, NEW.currency, NEW.total_minor, 0, 0, jsonb_build_object(
+        'revision', NEW.revision, 'lines_minor', NEW.lines_minor, 'adjustments_minor', NEW.adjustments_minor, 'total_minor', NEW.total_minor,
+        'lines', (SELECT jsonb_agg(jsonb_build_object('no', l.line_no, 'sku', l.sku, 'name', l.name, 'quantity', l.quantity,
+                      'unit_amount_minor', l.unit_amount_minor, 'amount_minor', l.amount_minor, 'tax_rate', l.tax_rate) ORDER BY l.line_no)
+                  FROM order_lines l WHERE l.order_id = NEW.order_id),
+        'adjustments', (SELECT coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'tax_rate', a.tax_rate, 'amount_minor', a.amount_minor) ORDER BY a.adj_no), '[]')
+                        FROM order_adjustments a WHERE a.order_id = NEW.order_id),
+        'by_rate', (SELECT jsonb_agg(jsonb_build_object('tax_rate', y.rate, 'lines_minor', y.lines, 'discount_minor', y.discount, 'shipping_minor', y.shipping,
+                        'tax_minor', y.tax, 'included_tax_minor', y.included) ORDER BY y.rate)
+                    FROM (SELECT x.rate, sum(x.amount) FILTER (WHERE x.kind = 'line') AS lines, sum(x.amount) FILTER (WHERE x.kind = 'discount') AS discount,
+                                 sum(x.amount) FILTER (WHERE x.kind = 'shipping') AS shipping, sum(x.amount) FILTER (WHERE x.kind = 'tax') AS tax,
+                                 sum(x.amount) FILTER (WHERE x.kind = 'included_tax') AS included
+                          FROM (SELECT l.tax_rate AS rate, 'line' AS kind, l.amount_minor AS amount FROM order_lines l WHERE l.order_id = NEW.order_id
+                                UNION ALL SELECT a.tax_rate, a.kind, a.amount_minor FROM order_adjustments a WHERE a.order_id = NEW.order_id) x
+                          GROUP BY x.rate) y)));
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- What came in by a payment, and what went back of it that no refund of ours explains. The difference to what was recorded is recorded,
+-- so it does not matter which statement moved the money.
+-- +goose StatementBegin
+CREATE FUNCTION record_payment() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    was  record;
+    n    bigint;
+    back bigint := CASE WHEN NEW.matched THEN NEW.elsewhere_minor ELSE NEW.refunded_minor END;
+    here bigint := NEW.captured_minor - CASE WHEN NEW.taken_back THEN NEW.captured_minor - NEW.refunded_minor WHEN NEW.dispute = 'lost' THEN NEW.disputed_minor ELSE 0 END;
+    gone text   := 'captured_changed';
+    says jsonb := jsonb_build_object('gateway', NEW.gateway, 'account', NEW.account, 'environment', NEW.environment,
+                                     'provider_payment_id', NEW.provider_payment_id, 'attempt_id', NEW.attempt_id, 'matched', NEW.matched);
+BEGIN
+    SELECT count(*) INTO n FROM transaction_records r WHERE r.payment_id = NEW.payment_id;
+    IF TG_OP = 'UPDATE' AND OLD.taken_back <> NEW.taken_back THEN
+        gone := 'taken_back';
+    ELSIF TG_OP = 'UPDATE' AND OLD.dispute <> NEW.dispute THEN
+        gone := 'charged_back';
+    END IF;
+    IF TG_OP = 'UPDATE' AND OLD.order_id IS NOT NULL AND (OLD.order_id, OLD.currency) IS DISTINCT FROM (NEW.order_id, NEW.currency) THEN
+        -- It turns out to be another order's, or to be in another currency: it is taken back here, and recorded anew below.
+        SELECT sum(r.received_minor)::bigint AS received, sum(r.refunded_minor)::bigint AS refunded INTO was FROM transaction_records r
+        WHERE r.payment_id = NEW.payment_id AND r.order_id = OLD.order_id AND r.currency = OLD.currency;
+        IF was.received <> 0 OR was.refunded <> 0 THEN
+            PERFORM append_record(OLD.order_id, 'correction', NEW.payment_id || '/' || n, 'payment_moved', NEW.payment_id, NULL, OLD.currency,
+                                  0, -was.received, -was.refunded, says);
+            n := n + 1;
+        END IF;
+    END IF;
+    SELECT coalesce(sum(r.received_minor), 0)::bigint AS received, coalesce(sum(r.refunded_minor) FILTER (WHERE r.refund_id IS NULL), 0)::bigint AS refunded, count(*) AS n
+    INTO was FROM transaction_records r WHERE r.payment_id = NEW.payment_id AND r.order_id = NEW.order_id AND r.currency = NEW.currency;
+    IF was.n = 0 AND here > 0 THEN
+        PERFORM append_record(NEW.order_id, 'receipt', NEW.payment_id || '/' || NEW.order_id || '/' || NEW.currency, '', NEW.payment_id, NULL, NEW.currency,
+                              0, here, 0, says);
+        n := n + 1;
+    ELSIF here <> was.received THEN
+        PERFORM append_record(NEW.order_id, 'correction', NEW.payment_id || '/' || n, gone, NEW.payment_id, NULL, NEW.currency,
+                              0, here - was.received, 0, says);
+        n := n + 1;
+    END IF;
+    IF back <> was.refunded THEN
+        PERFORM append_record(NEW.order_id, 'correction', NEW.payment_id || '/' || n, 'refunded_elsewhere', NEW.payment_id, NULL, NEW.currency,
+                              0, 0, back - was.refunded, says);
+    END IF;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- What a person has seen paid by other means.
+-- +goose StatementBegin
+CREATE FUNCTION record_external() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM append_record(NEW.order_id, 'receipt', NEW.order_id || '/' || NEW.external_decision, '', NULL, NULL, NEW.currency,
+                          0, NEW.total_minor, 0, jsonb_build_object('decision_id', NEW.external_decision));
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- What went back by a refund of ours, and a refund that turned out not to have.
+-- +goose StatementBegin
+CREATE FUNCTION record_refund() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    n    bigint;
+    says jsonb := jsonb_build_object('gateway', NEW.gateway, 'account', NEW.account, 'environment', NEW.environment, 'attempt_id', NEW.attempt_id,
+                                     'reference', NEW.reference, 'provider_refund_id', NEW.provider_refund_id, 'reason', NEW.reason);
+BEGIN
+    SELECT count(*) INTO n FROM transaction_records r WHERE r.refund_id = NEW.refund_id;
+    IF NEW.status = 'succeeded' THEN
+        PERFORM append_record(NEW.order_id, 'refund', NEW.refund_id || '/' || n, '', NEW.payment_id, NEW.refund_id, NEW.currency, 0, 0, NEW.amount_minor, says);
+    ELSE
+        PERFORM append_record(NEW.order_id, 'correction', NEW.refund_id || '/' || n, 'refund_undone', NEW.payment_id, NEW.refund_id, NEW.currency,
+                              0, 0, -NEW.amount_minor, says);
+    END IF;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER orders_recorded AFTER UPDATE OF status ON orders FOR EACH ROW WHEN (NEW.status = 'paid' AND OLD.status <> 'paid') EXECUTE FUNCTION record_sale();
+CREATE TRIGGER orders_paid_elsewhere AFTER UPDATE OF external_decision ON orders
+    FOR EACH ROW WHEN (NEW.external_decision <> '' AND OLD.external_decision = '') EXECUTE FUNCTION record_external();
+CREATE TRIGGER payments_recorded AFTER INSERT OR UPDATE OF order_id, currency, captured_minor, refunded_minor, elsewhere_minor, matched, dispute, disputed_minor, taken_back ON payments
+    FOR EACH ROW EXECUTE FUNCTION record_payment();
+CREATE TRIGGER refunds_recorded AFTER UPDATE OF status ON refunds
+    FOR EACH ROW WHEN ((NEW.status = 'succeeded') <> (OLD.status = 'succeeded')) EXECUTE FUNCTION record_refund();
+
+-- A record is never changed; only its number is put in, once.
+-- +goose StatementBegin
+CREATE FUNCTION refuse_record_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.number IS NULL AND NEW.number IS NOT NULL AND to_jsonb(NEW) - 'number' = to_jsonb(OLD) - 'number' THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'transaction_records is append-only' USING ERRCODE = 'restrict_violation';
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER transaction_records_append_only BEFORE UPDATE OR DELETE ON transaction_records FOR EACH ROW EXECUTE FUNCTION refuse_record_change();
+CREATE TRIGGER transaction_records_no_truncate BEFORE TRUNCATE ON transaction_records FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- One token bucket per provider account and purpose, so that all processes together keep one rate.
 CREATE TABLE rate_buckets (

@@ -57,6 +57,8 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 	for _, t := range logTables {
 		stmts = append(stmts, "REVOKE UPDATE, DELETE, TRUNCATE ON "+t+" FROM "+r)
 	}
+	// A record is appended, and gets its number once.
+	stmts = append(stmts, "REVOKE UPDATE, DELETE, TRUNCATE ON transaction_records FROM "+r, "GRANT UPDATE (number) ON transaction_records TO "+r)
 	for _, s := range stmts {
 		if _, err := db.ExecContext(ctx, s); err != nil {
 			return fmt.Errorf("grant rights to %s: %w", r, err)

@@ -26,7 +26,10 @@ func TestDraftValidate(t *testing.T) {
 	t.Parallel()
 	line := func(f func(*Line)) func(*Draft) { return func(d *Draft) { f(&d.Lines[0]) } }
 	adjust := func(kind string, amount int64) func(*Draft) {
-		return func(d *Draft) { d.Adjustments = append(d.Adjustments, Adjustment{kind, amount}); d.Total += amount }
+		return func(d *Draft) {
+			d.Adjustments = append(d.Adjustments, Adjustment{Kind: kind, Amount: amount})
+			d.Total += amount
+		}
 	}
 	many := func(n int, l Line) func(*Draft) {
 		return func(d *Draft) {

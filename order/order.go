@@ -47,10 +47,14 @@ type Line struct {
 	Issuer     string // configured issuer's name; only for ActionIssue
 }
 
+// IncludedTax is the kind of an adjustment that says what tax the prices hold already: it informs records and enters no sum.
+const IncludedTax = "included_tax"
+
 // Adjustment is a signed amount beside the lines: a discount is negative.
 type Adjustment struct {
-	Kind   string // "discount", "shipping", "tax"
-	Amount int64
+	Kind    string // "discount", "shipping", "tax", "included_tax"
+	Amount  int64  // minor units
+	TaxRate string // what it is stated for, as a line's; empty where nothing is stated
 }
 
 // Draft is an order as the checkout backend states it.
@@ -134,8 +138,11 @@ func (d Draft) validateLines(bad func(string, string, ...any)) {
 func (d Draft) validateAdjustments(bad func(string, string, ...any)) {
 	for i, a := range d.Adjustments {
 		at := fmt.Sprintf("adjustments[%d]", i)
-		if a.Kind != "discount" && a.Kind != "shipping" && a.Kind != "tax" {
-			bad(at+".kind", "must be discount, shipping or tax")
+		if a.Kind != "discount" && a.Kind != "shipping" && a.Kind != "tax" && a.Kind != IncludedTax {
+			bad(at+".kind", "must be discount, shipping, tax or included_tax")
+		}
+		if a.TaxRate != "" && !taxRate.MatchString(a.TaxRate) {
+			bad(at+".tax_rate", `must be a percent as text, such as "10" or "7.25"`)
 		}
 		if (a.Kind == "discount") != (a.Amount < 0) || a.Amount < -MaxMinor || a.Amount > MaxMinor {
 			bad(at+".amount", "must be negative for a discount, zero or more otherwise, and within bounds")
@@ -154,10 +161,12 @@ func (d Draft) LinesSum() (sum int64) {
 	return sum
 }
 
-// AdjustmentsSum is the adjustments alone.
+// AdjustmentsSum is the adjustments alone, without what the prices hold already.
 func (d Draft) AdjustmentsSum() (sum int64) {
 	for _, a := range d.Adjustments {
-		sum += a.Amount
+		if a.Kind != IncludedTax {
+			sum += a.Amount
+		}
 	}
 	return sum
 }

@@ -28,6 +28,7 @@ type commands struct {
 	Decide    decideCommand    `cmd:"" help:"Decide a review."`
 	Settled   settledCommand   `cmd:"" help:"Record that an order was paid by other means: it is provided, and no expiry undoes it."`
 	Reconcile reconcileCommand `cmd:"" help:"Compare providers' books with ours: now, or by a settlement file."`
+	Records   recordsCommand   `cmd:"" help:"Write transaction records: what was sold, received and given back, of one order or of all orders of a client."`
 	Export    exportCommand    `cmd:"" help:"Write everything about orders, money and goods as JSON lines to the standard output, for an audit: see docs/export.md."`
 	Operators operatorsCommand `cmd:"" help:"Who may use the operator page."`
 	Codes     codesCommand     `cmd:"" help:"Show what every fault code leads to."`

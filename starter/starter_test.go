@@ -242,6 +242,20 @@ func (b *bundle) exported() {
 	require.Equal(b.t, "completed", rows["order"][0]["status"])
 	require.Equal(b.t, "yuki", rows["decision"][0]["actor"])
 	require.NotEmpty(b.t, rows["refusal"])
+	for _, c := range []recordsCommand{{Order: "O-2", CSV: true}, {Client: "shop", CSV: true}} {
+		said, err := b.run(c)
+		require.NoError(b.t, err, said)
+		require.Contains(b.t, said, "1,O-2,1,record,receipt")
+		require.Contains(b.t, said, ",O-2,2,line,sale")
+	}
+	text, err := b.run(recordsCommand{Client: "shop", After: 1})
+	require.NoError(b.t, err)
+	require.Equal(b.t, 1, strings.Count(text, "\n"), text)
+	require.Contains(b.t, text, `"number":2,"order_id":"O-2","seq":2,"kind":"sale"`)
+	_, err = b.run(recordsCommand{Order: "none"})
+	require.ErrorIs(b.t, err, exitCode(3))
+	_, err = b.run(recordsCommand{})
+	require.ErrorContains(b.t, err, "name an order")
 	require.NotContains(b.t, out.String(), "voucher-4711", "what was provided is nobody's but the buyer's")
 }
 

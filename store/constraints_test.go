@@ -6,6 +6,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"sort"
 	"testing"
 
@@ -48,6 +49,8 @@ INSERT INTO reviews (review_id, order_id, subject_kind, subject_id, subject_vers
 INSERT INTO review_decisions VALUES ('d1', 'r1', 1, 'o1', 'close_with_evidence', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}');
 INSERT INTO decision_proposals VALUES ('d2', 'r1', 1, 1, 'o1', 'refund', '{}', 'ann', '', 'operator', false, 'api');
 INSERT INTO rate_buckets VALUES ('b', 1, now());
+INSERT INTO transaction_records (order_id, client_id, seq, number, kind, transaction_key, payment_id, refund_id, currency, received_minor, refunded_minor, document)
+    VALUES ('o1', 'shop', 8, 1, 'refund', 'f1/0', 'p1', 'f1', 'JPY', 0, 300, '{}');
 `
 
 // breaches has one statement per rule, by the rule's name.
@@ -184,13 +187,28 @@ var breaches = map[string]string{
 	"decisions_two_persons":      `INSERT INTO review_decisions VALUES ('d3', 'r1', 2, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', 'Ann', 'approver', 'api', 'ok')`,
 	"decisions_approval_unique": `INSERT INTO review_decisions VALUES ('d3', 'r1', 2, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', 'bob', 'approver', 'api', 'ok'),
 		('d4', 'r1', 3, 'o1', 'x', 'ann', 'operator', false, 'api', 'why', '{}', '{}', '{}', '', 'a3', 'bob', 'approver', 'api', 'ok')`,
-	"proposals_status_known":    `UPDATE decision_proposals SET status = 'forgotten', ended_at = now()`,
-	"proposals_ended_has_time":  `UPDATE decision_proposals SET status = 'applied'`,
-	"proposals_channel_known":   `UPDATE decision_proposals SET channel = 'rumor'`,
-	"proposals_actor_present":   `UPDATE decision_proposals SET actor = ''`,
-	"proposals_one_open":        `INSERT INTO decision_proposals VALUES ('d3', 'r1', 1, 1, 'o1', 'refund', '{}', 'bob', '', 'operator', false, 'api')`,
-	"decisions_one_per_version": `INSERT INTO review_decisions VALUES ('d2', 'r1', 1, 'o1', 'x', 'bob', 'operator', false, 'api', 'why', '{}', '{}', '{}')`,
+	"proposals_status_known":      `UPDATE decision_proposals SET status = 'forgotten', ended_at = now()`,
+	"proposals_ended_has_time":    `UPDATE decision_proposals SET status = 'applied'`,
+	"proposals_channel_known":     `UPDATE decision_proposals SET channel = 'rumor'`,
+	"proposals_actor_present":     `UPDATE decision_proposals SET actor = ''`,
+	"proposals_one_open":          `INSERT INTO decision_proposals VALUES ('d3', 'r1', 1, 1, 'o1', 'refund', '{}', 'bob', '', 'operator', false, 'api')`,
+	"decisions_one_per_version":   `INSERT INTO review_decisions VALUES ('d2', 'r1', 1, 'o1', 'x', 'bob', 'operator', false, 'api', 'why', '{}', '{}', '{}')`,
+	"records_transaction_unique":  record("'refund', 'f1/0', '', 'p1', 'f1', 0, 0, 300", 9),
+	"records_seq_unique":          record("'refund', 'f1/1', '', 'p1', 'f1', 0, 0, 300", 8),
+	"records_number_unique":       `UPDATE transaction_records SET number = 1 WHERE number IS NULL`,
+	"records_kind_known":          record("'gift', 'f1/1', '', 'p1', 'f1', 0, 0, 300", 9),
+	"records_subject_known":       record("'sale', 'o1', '', 'p1', NULL, 900, 0, 0", 9),
+	"records_refund_known":        record("'refund', 'f1/1', '', 'p1', NULL, 0, 0, 300", 9),
+	"records_correction_says_why": record("'correction', 'f1/1', '', 'p1', 'f1', 0, 0, -300", 9),
+	"records_amounts_fit_kind":    record("'refund', 'f1/1', '', 'p1', 'f1', 0, 0, -300", 9),
+
 	"rate_buckets_not_negative": `UPDATE rate_buckets SET tokens = -1`,
+}
+
+// record is a statement that appends one more transaction record.
+func record(values string, seq int) string {
+	return fmt.Sprintf(`INSERT INTO transaction_records (order_id, client_id, document, currency, kind, transaction_key, why, payment_id, refund_id,
+		sold_minor, received_minor, refunded_minor, seq) VALUES ('o1', 'shop', '{}', 'JPY', %s, %d)`, values, seq)
 }
 
 func TestEveryNamedRuleOfTheSchemaFires(t *testing.T) {
@@ -239,7 +257,7 @@ func TestSchemaAndRuleKnowTheSameStates(t *testing.T) {
 	}
 }
 
-// Columns of a unique rule are NOT NULL, since NULLs never collide. A return token is not there when the browser goes elsewhere; the other five have a check beside them that says when
+// Columns of a unique rule are NOT NULL, since NULLs never collide. A return token is not there when the browser goes elsewhere; a record gets its number a moment later; the other five have a check beside them that says when
 // the column is set: the one_subject rules and payments_matched_has_attempt.
 func TestUniqueColumnsAreNotNull(t *testing.T) {
 	t.Parallel()
@@ -248,5 +266,5 @@ func TestUniqueColumnsAreNotNull(t *testing.T) {
 		JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
 		WHERE n.nspname = 'public' AND i.indisunique AND NOT a.attnotnull`)
-	require.Equal(t, "attempts_return_token_unique.return_token_hash observations_attempt_seq_unique.attempt_id observations_refund_seq_unique.refund_id operations_attempt_unique.attempt_id operations_unit_unique.unit_id payments_one_per_attempt.attempt_id", got)
+	require.Equal(t, "attempts_return_token_unique.return_token_hash observations_attempt_seq_unique.attempt_id observations_refund_seq_unique.refund_id operations_attempt_unique.attempt_id operations_unit_unique.unit_id payments_one_per_attempt.attempt_id records_number_unique.number", got)
 }

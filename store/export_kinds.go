@@ -79,7 +79,8 @@ func exportPromises() []ExportKind {
 		},
 		{
 			Kind: "adjustment", Table: "order_adjustments", Order: "order_id, adj_no", Means: "A signed amount beside the lines.",
-			Fields: fields(text("order_id", ""), number("adj_no", "from 1"), text("kind", "`discount`, `shipping` or `tax`"), number("amount_minor", "negative for a discount")),
+			Fields: fields(text("order_id", ""), number("adj_no", "from 1"), text("kind", "`discount`, `shipping`, `tax` or `included_tax`"), number("amount_minor", "negative for a discount"),
+				text("tax_rate", "what it is stated for")),
 		},
 	}
 }
@@ -93,7 +94,7 @@ func exportMoney() []ExportKind {
 				text("provider_payment_id", "the provider's id; empty until it is known"), text("method_type", "how the buyer pays"), text("currency", ""),
 				number("amount_minor", "what is asked for"), text("status", "see docs/states.md"), number("version", ""), text("code", "why it was declined, or what is wrong"),
 				text("close_reason", "why it can capture nothing any more"), moment("due_at", "until when the buyer can act"),
-				number("observed_seq", "answers kept"), number("reflected_seq", "answers applied"), number("checks", "looks so far"),
+				number("observed_seq", "answers kept"), number("reflected_seq", "answers applied"), number("looks_asked", "looks wanted after it was settled"), number("checks", "looks so far"),
 				moment("next_check_at", "when it is looked at again"), moment("created_at", ""), moment("closed_at", ""),
 			),
 			Withheld: []string{"caller_key", "next_action", "sealed_private", "return_token_hash", "return_url"},
@@ -124,9 +125,21 @@ func exportMoney() []ExportKind {
 				text("reference", "what the provider knows it by"), text("provider_refund_id", "the provider's id; empty until it is known"), number("number", "of the attempt's refunds, from 1"),
 				number("left_minor", "what could go back when it was asked for"), number("amount_minor", ""), text("currency", ""), text("reason", "one word"),
 				text("status", "see docs/states.md"), number("version", ""), text("code", "why it failed"), number("observed_seq", "answers kept"),
-				number("reflected_seq", "answers applied"), number("checks", "looks so far"), moment("next_check_at", ""), moment("created_at", ""), moment("closed_at", "when it last came to an end"),
+				number("reflected_seq", "answers applied"), number("looks_asked", "looks wanted after it was settled"), number("checks", "looks so far"), moment("next_check_at", ""),
+				moment("created_at", ""), moment("closed_at", "when it last came to an end"),
 			),
 			Withheld: []string{"caller_key"},
+		},
+		{
+			Kind: "record", Table: "transaction_records", Order: "record_id", Means: "What was sold, received or given back, see docs/records.md. Never changed.",
+			Fields: fields(
+				number("record_id", ""), text("order_id", ""), text("client_id", ""), number("seq", "of the order's records, from 1"),
+				number("number", "of the client's records, from 1; null for a moment"), text("kind", "`sale`, `receipt`, `refund` or `correction`"),
+				text("transaction_key", "one record per kind and key, ever"), text("why", "of a correction"), number("corrects_seq", "the order's record it is about"),
+				text("payment_id", ""), text("refund_id", ""), text("currency", ""), number("currency_exponent", "null where it is not the order's currency"),
+				number("sold_minor", ""), number("received_minor", ""), number("refunded_minor", ""), moment("at", ""),
+			),
+			Withheld: []string{"document"},
 		},
 		{
 			Kind: "orphan", Table: "orphan_payments", Order: "orphan_id", Means: "A payment at a provider that no order explains.",
@@ -210,7 +223,7 @@ func exportLogs() []ExportKind {
 				text("provider_payment_id", ""), text("merchant_reference", ""), text("provider_refund_id", ""), text("currency", ""), number("amount_minor", ""),
 				number("authorized_minor", "held"), number("captured_minor", ""), number("refunded_minor", "in all; -1 = it does not say"),
 				text("dispute", "empty = it does not say"), number("disputed_minor", ""), text("code", ""),
-				text("request_id", "the other side's, for its support"), number("read_version", "of the subject before it was asked"),
+				text("request_id", "the other side's, for its support"), number("read_version", "of the subject before it was asked"), number("read_asks", "its `looks_asked` then"),
 				moment("provider_time", "the other side's clock"), moment("observed_at", "ours"),
 			),
 			Withheld: []string{"next_action"},

@@ -304,6 +304,7 @@ func (e *env) folds() {
 	}
 	require.NoError(e.t, now.Err())
 	require.Equal(e.t, current, folded)
+	e.recorded()
 }
 
 // waitBlocked returns when n backends of the test's database wait for a lock.

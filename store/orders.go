@@ -90,6 +90,7 @@ func insertLines(ctx context.Context, w *work, d order.Draft) error {
 		as := sqlcgen.OrderAdjustmentsInsertParams{OrderID: string(d.ID)}
 		for i, a := range d.Adjustments {
 			as.AdjNos, as.Kinds, as.Amounts = append(as.AdjNos, int32(i+1)), append(as.Kinds, a.Kind), append(as.Amounts, a.Amount)
+			as.TaxRates = append(as.TaxRates, a.TaxRate)
 		}
 		if err := w.write.OrderAdjustmentsInsert(ctx, as); err != nil {
 			return err

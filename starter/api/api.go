@@ -116,6 +116,8 @@ func (a *API) mount(inner http.Handler) {
 	a.mux.Handle("POST /v1/orders/{id}/payments", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/refunds", operate(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("GET /v1/orders/{id}", read(inner))
+	a.mux.Handle("GET /v1/orders/{id}/records", read(inner))
+	a.mux.Handle("GET /v1/orders/{id}/records.csv", read(inner))
 	a.mux.Handle("PUT /v1/stock/{sku}", checkout(readBody(a.checkBody(inner))))
 	for _, r := range a.d.Also {
 		a.mux.Handle(r.Pattern, r.Handler)
@@ -250,6 +252,13 @@ func (a *API) register(h huma.API) {
 		OperationID: "read-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "Read an order in full",
 		Description: "Asks the provider again, rate-limited and without waiting, when a payment's outcome is unknown.",
 	}, a.readOrder)
+	huma.Register(h, huma.Operation{
+		OperationID: "read-records", Method: http.MethodGet, Path: "/v1/orders/{id}/records", Summary: "Read an order's transaction records",
+		Description: "What was sold, received and given back, one immutable record per transaction, oldest first.",
+	}, a.readRecords)
+	huma.Register(h, huma.Operation{
+		OperationID: "read-records-csv", Method: http.MethodGet, Path: "/v1/orders/{id}/records.csv", Summary: "Read an order's transaction records as CSV",
+	}, a.readRecordsCSV)
 	huma.Register(h, huma.Operation{
 		OperationID: "set-stock", Method: http.MethodPut, Path: "/v1/stock/{sku}", MaxBodyBytes: MaxBody + 1, Summary: "Set what is on hand of a sku",
 	}, a.setStock)

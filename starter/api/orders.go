@@ -45,8 +45,9 @@ type LineRequest struct {
 
 // AdjustmentRequest is a signed amount beside the lines.
 type AdjustmentRequest struct {
-	Kind   string `json:"kind" doc:"discount (negative), shipping or tax"`
-	Amount int64  `json:"amount" doc:"minor units"`
+	Kind    string `json:"kind" doc:"discount (negative), shipping, tax, or included_tax: what the prices hold already, which enters no sum"`
+	Amount  int64  `json:"amount" doc:"minor units"`
+	TaxRate string `json:"tax_rate,omitempty" doc:"the rate it is stated for, percent as text, for records" example:"10"`
 }
 
 type placeInput struct{ Body OrderRequest }
@@ -106,7 +107,7 @@ func (a *API) draft(b OrderRequest, client order.ClientID) (order.Draft, []Field
 		})
 	}
 	for _, adj := range b.Adjustments {
-		d.Adjustments = append(d.Adjustments, order.Adjustment{Kind: adj.Kind, Amount: adj.Amount})
+		d.Adjustments = append(d.Adjustments, order.Adjustment{Kind: adj.Kind, Amount: adj.Amount, TaxRate: adj.TaxRate})
 	}
 	var errs fieldErrors
 	for _, p := range d.Validate() {

@@ -106,8 +106,9 @@ type Line struct {
 
 // Adjustment is a signed amount beside the lines.
 type Adjustment struct {
-	Kind   string `json:"kind"`
-	Amount int64  `json:"amount"`
+	Kind    string `json:"kind"`
+	Amount  int64  `json:"amount"`
+	TaxRate string `json:"tax_rate,omitempty"`
 }
 
 // PaymentRow is what a provider confirmed.
@@ -220,7 +221,7 @@ func OrderOf(v store.View, box *seal.Box) Order {
 		})
 	}
 	for _, a := range v.Adjustments {
-		o.Adjustments = append(o.Adjustments, Adjustment{a.Kind, a.AmountMinor})
+		o.Adjustments = append(o.Adjustments, Adjustment{a.Kind, a.AmountMinor, a.TaxRate})
 	}
 	for _, a := range v.Attempts {
 		o.Attempts = append(o.Attempts, AttemptOf(a))

@@ -12,8 +12,9 @@ SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(line_nos)::integer[]), unnest(s
        unnest(sqlc.arg(tax_rates)::text[]), unnest(sqlc.arg(actions)::text[]), unnest(sqlc.arg(issuers)::text[]);
 
 -- name: OrderAdjustmentsInsert :exec
-INSERT INTO order_adjustments (order_id, adj_no, kind, amount_minor)
-SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(adj_nos)::integer[]), unnest(sqlc.arg(kinds)::text[]), unnest(sqlc.arg(amounts)::bigint[]);
+INSERT INTO order_adjustments (order_id, adj_no, kind, amount_minor, tax_rate)
+SELECT sqlc.arg(order_id)::text, unnest(sqlc.arg(adj_nos)::integer[]), unnest(sqlc.arg(kinds)::text[]), unnest(sqlc.arg(amounts)::bigint[]),
+       unnest(sqlc.arg(tax_rates)::text[]);
 
 -- name: OrderGet :one
 SELECT * FROM orders WHERE order_id = $1;

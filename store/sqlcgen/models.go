@@ -231,6 +231,7 @@ type OrderAdjustment struct {
 	AdjNo       int32
 	Kind        string
 	AmountMinor int64
+	TaxRate     string
 }
 
 type OrderLine struct {
@@ -433,6 +434,27 @@ type StockMovement struct {
 	Sku      string
 	Quantity int64
 	At       time.Time
+}
+
+type TransactionRecord struct {
+	RecordID         int64
+	OrderID          string
+	ClientID         string
+	Seq              int32
+	Number           *int64
+	Kind             string
+	TransactionKey   string
+	Why              string
+	CorrectsSeq      *int32
+	PaymentID        *string
+	RefundID         *string
+	Currency         string
+	CurrencyExponent *int16
+	SoldMinor        int64
+	ReceivedMinor    int64
+	RefundedMinor    int64
+	Document         []byte
+	At               time.Time
 }
 
 type Transition struct {

@@ -11,7 +11,7 @@ import (
 )
 
 const orderAdjustmentsGet = `-- name: OrderAdjustmentsGet :many
-SELECT order_id, adj_no, kind, amount_minor FROM order_adjustments WHERE order_id = $1 ORDER BY adj_no
+SELECT order_id, adj_no, kind, amount_minor, tax_rate FROM order_adjustments WHERE order_id = $1 ORDER BY adj_no
 `
 
 func (q *Queries) OrderAdjustmentsGet(ctx context.Context, orderID string) ([]OrderAdjustment, error) {
@@ -28,6 +28,7 @@ func (q *Queries) OrderAdjustmentsGet(ctx context.Context, orderID string) ([]Or
 			&i.AdjNo,
 			&i.Kind,
 			&i.AmountMinor,
+			&i.TaxRate,
 		); err != nil {
 			return nil, err
 		}
@@ -40,15 +41,17 @@ func (q *Queries) OrderAdjustmentsGet(ctx context.Context, orderID string) ([]Or
 }
 
 const orderAdjustmentsInsert = `-- name: OrderAdjustmentsInsert :exec
-INSERT INTO order_adjustments (order_id, adj_no, kind, amount_minor)
-SELECT $1::text, unnest($2::integer[]), unnest($3::text[]), unnest($4::bigint[])
+INSERT INTO order_adjustments (order_id, adj_no, kind, amount_minor, tax_rate)
+SELECT $1::text, unnest($2::integer[]), unnest($3::text[]), unnest($4::bigint[]),
+       unnest($5::text[])
 `
 
 type OrderAdjustmentsInsertParams struct {
-	OrderID string
-	AdjNos  []int32
-	Kinds   []string
-	Amounts []int64
+	OrderID  string
+	AdjNos   []int32
+	Kinds    []string
+	Amounts  []int64
+	TaxRates []string
 }
 
 func (q *Queries) OrderAdjustmentsInsert(ctx context.Context, arg OrderAdjustmentsInsertParams) error {
@@ -57,6 +60,7 @@ func (q *Queries) OrderAdjustmentsInsert(ctx context.Context, arg OrderAdjustmen
 		arg.AdjNos,
 		arg.Kinds,
 		arg.Amounts,
+		arg.TaxRates,
 	)
 	return err
 }
