@@ -32,6 +32,7 @@ type side struct {
 	reflectE error
 	calls    map[string]int
 	decided  []order.Decision
+	issued   []order.UnitID
 }
 
 const attempt = order.AttemptID("att_1")
