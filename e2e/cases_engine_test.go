@@ -70,28 +70,32 @@ func (w *world) shortHistories(id string, most int) int {
 	return len(runs)
 }
 
-// TestPC55_LargeOrdersCarryOn issues 1,500 units at two issuers, some with lost answers and outages, and looks an unknown
+// TestPC55_LargeOrdersCarryOn issues 1,500 units (500 in the short run, with bounds as much smaller) at two issuers, some with lost answers and outages, and looks an unknown
 // payment up again and again: histories stay short, and nothing is lost or doubled where one run takes over from another.
 func TestPC55_LargeOrdersCarryOn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_BATCH_MAX", "100"), with("ORDERFLOW_HISTORY_MAX", "1500"), with("ORDERFLOW_UNITS_AT_ONCE", "40"),
+	size := 1500
+	if !long() {
+		size = 500
+	}
+	w := newWorld(t, with("ORDERFLOW_BATCH_MAX", fmt.Sprint(size/15)), with("ORDERFLOW_HISTORY_MAX", fmt.Sprint(size)), with("ORDERFLOW_UNITS_AT_ONCE", "40"),
 		with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "60s"), with("ORDERFLOW_DEAD_WORKER_AFTER", "5s"), with("ORDERFLOW_LOOKUPS_PER_SECOND", "500"))
-	w.sub("PC-55 fifteen hundred units, each with an activity of its own", func(w *world) {
+	w.sub("PC-55 many units, each with an activity of its own", func(w *world) {
 		id := "pc55"
-		w.place(id, issued("tickets", "t-a", 500, 10), issued("labels", "l-b", 300, 10), issued("tickets", "t-c", 699, 10), issued("tickets", "t-d", 1, 10), grant("g", 3, 10))
+		w.place(id, issued("tickets", "t-a", size/3, 10), issued("labels", "l-b", size/5, 10), issued("tickets", "t-c", size-size/3-size/5-1, 10), issued("tickets", "t-d", 1, 10), grant("g", 3, 10))
 		issue := func(f faults.Fault) { f.Target, f.Method, f.PathSuffix = faults.Issuer, "POST", "/issuances"; w.arm(f) }
-		issue(faults.Fault{PathContains: "idempotent", Action: faults.LoseAnswer, Skip: 20, Times: 10})
-		issue(faults.Fault{PathContains: "idempotent", Action: faults.Drop, Skip: 300, Times: 10})
-		issue(faults.Fault{PathContains: "idempotent", Action: faults.Status, Status: 503, Skip: 700, Times: 10})
-		issue(faults.Fault{PathContains: "lookup", Action: faults.LoseAnswer, Skip: 100, Times: 10})
+		issue(faults.Fault{PathContains: "idempotent", Action: faults.LoseAnswer, Skip: size / 75, Times: 10})
+		issue(faults.Fault{PathContains: "idempotent", Action: faults.Drop, Skip: size / 5, Times: 10})
+		issue(faults.Fault{PathContains: "idempotent", Action: faults.Status, Status: 503, Skip: size * 7 / 15, Times: 10})
+		issue(faults.Fault{PathContains: "lookup", Action: faults.LoseAnswer, Skip: size / 15, Times: 10})
 		w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", BodyContains: `"t-d"`, Action: faults.Drop, Times: 5}) // five tries of one unit
 		oneOf(w.t, w.pay(id, "pc55-k1"), 201, 202)
-		w.awaitFor(4*time.Minute, "1,500 units issued", func() bool { return w.status(id) == "completed" })
+		w.awaitFor(4*time.Minute, "all units issued", func() bool { return w.status(id) == "completed" })
 		w.settled(id)
-		assert.Len(w.t, w.sandbox.Issuers().Issuances(issuersim.Filter{OrderID: id}), 1500)
-		assert.Equal(w.t, 1503, w.number("SELECT count(*) FROM fulfillment_units WHERE order_id = $1 AND status = 'issued'", id))
-		assert.Equal(w.t, 1503, w.number("SELECT count(*) FROM issuances WHERE order_id = $1", id))
-		assert.Greater(w.t, w.shortHistories(id, 3000), 2, "the work was handed over from run to run")
+		assert.Len(w.t, w.sandbox.Issuers().Issuances(issuersim.Filter{OrderID: id}), size)
+		assert.Equal(w.t, size+3, w.number("SELECT count(*) FROM fulfillment_units WHERE order_id = $1 AND status = 'issued'", id))
+		assert.Equal(w.t, size+3, w.number("SELECT count(*) FROM issuances WHERE order_id = $1", id))
+		assert.Greater(w.t, w.shortHistories(id, 2*size), 2, "the work was handed over from run to run")
 		w.booksAgree()
 	})
 	w.sub("PC-55 an unknown payment looked up for a long time", (*world).pc55Polled)
@@ -229,20 +233,31 @@ func TestPC60_ASlowProviderHoldsNoConnection(t *testing.T) {
 func TestPC65_SentAndThenKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, with("ORDERFLOW_EVENT_TIMEOUT", "1s"))
-	const kills = 21
+	const kills, each = 7, 3
 	var ids []string
-	for i := range kills {
-		id := fmt.Sprintf("pc65-%02d", i)
-		ids = append(ids, id)
-		w.place(id, grant("g", 1, 100))
-		// The effect is done at once, and every answer would come after the worker's death.
-		f := w.arm(faults.Fault{Target: faults.Receiver, BodyContains: id, Action: faults.Late, Delay: 10 * time.Second})
-		oneOf(w.t, w.pay(id, id+"-k1"), 201, 202)
-		w.fired(f, 1)
+	for range kills {
+		held := map[string]string{}
+		var answers []<-chan answer
+		for range each {
+			id := fmt.Sprintf("pc65-%02d", len(ids))
+			ids = append(ids, id)
+			w.place(id, grant("g", 1, 100))
+			// The effect is done at once, and every answer would come after the worker's death.
+			held[id] = w.arm(faults.Fault{Target: faults.Receiver, BodyContains: id, Action: faults.Late, Delay: 30 * time.Second})
+			answers = append(answers, w.later("POST", path(id)+"/payments", id+"-k1", payBody("pm_card_visa")))
+		}
+		for _, f := range held {
+			w.fired(f, 1)
+		}
 		w.killWorkers()
-		assert.Zero(t, w.number("SELECT count(*) FROM event_deliveries WHERE order_id = $1 AND status = 'delivered'", id), "it died before it could mark")
-		w.sandbox.Faults().Remove(f)
+		for id, f := range held {
+			assert.Zero(t, w.number("SELECT count(*) FROM event_deliveries WHERE order_id = $1 AND status = 'delivered'", id), "it died before it could mark")
+			w.sandbox.Faults().Remove(f)
+		}
 		w.startWorker()
+		for _, a := range answers {
+			oneOf(w.t, <-a, 201, 202)
+		}
 	}
 	w.awaitFor(90*time.Second, "every event delivered", func() bool {
 		return w.number("SELECT count(*) FROM event_deliveries WHERE status <> 'delivered'") == 0 && w.number("SELECT count(*) FROM orders WHERE status <> 'completed'") == 0
@@ -254,8 +269,8 @@ func TestPC65_SentAndThenKilled(t *testing.T) {
 			doubled++
 		}
 	}
-	assert.GreaterOrEqual(t, doubled, kills, "every killed delivery came again, with the same id")
-	assert.Len(t, w.sandbox.Receiver().Effects(receiver.Filter{}), 2*kills, "paid and completed of every order, once each")
+	assert.GreaterOrEqual(t, doubled, kills*each, "every killed delivery came again, with the same id")
+	assert.Len(t, w.sandbox.Receiver().Effects(receiver.Filter{}), 2*kills*each, "paid and completed of every order, once each")
 	w.booksAgree()
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 // written is one write whose answer is lost.
 type written struct {
 	name   string
+	psp    *psp // nil = Stripe
 	commit testkit.CommitFilter
 	issuer string
 	card   string
@@ -74,6 +76,40 @@ func everyWrite() []written {
 	}
 }
 
+// of moves a write to another provider.
+func (c written) of(p *psp) written {
+	c.name, c.psp = p.gateway+"_"+c.name, p
+	return c
+}
+
+// everyWriteAt is every write that depends on the provider, at one that is not Stripe; in the long run, the others too.
+func everyWriteAt(p *psp) []written {
+	answers := map[string]int{"omise": 1, "twoctwop": 2, "toss": 1}[p.gateway] // kept observations until the money is known
+	lost := anyConfirm(p, false)
+	lost.Action = faults.Drop
+	out := []written{
+		{name: "claim", commit: in("OperationClaim", 1), want: done, kill: true},
+		{name: "charged", commit: in("ObservationKeep", answers), want: done, kill: true},
+		{name: "claim_again", commit: alone("OperationClaimAgain"), fault: lost, want: done},
+		{name: "reflect", commit: in("PaymentRecord", 1), want: done, kill: true},
+		{name: "declined", commit: in("ObservationKeep", answers), card: p.declines, want: declined},
+	}
+	if p.prepare != nil {
+		out = append(out, written{name: "prepared", commit: in("ObservationKeep", 1), want: done})
+	}
+	if long() {
+		for _, c := range everyWrite() { // the rest of the way
+			if c.card == "" && c.fault.Target != faults.Stripe && c.commit.After != query("ObservationKeep") && !slices.ContainsFunc(out, func(o written) bool { return o.name == c.name }) {
+				out = append(out, c)
+			}
+		}
+	}
+	for i := range out {
+		out[i] = out[i].of(p)
+	}
+	return out
+}
+
 // throughLosses is a world whose worker talks through a proxy, with short bounds.
 func throughLosses(t *testing.T) (*world, *testkit.TCPProxy) {
 	var proxy *testkit.TCPProxy
@@ -84,11 +120,11 @@ func throughLosses(t *testing.T) (*world, *testkit.TCPProxy) {
 // lose drives one order over one lost answer; meet is called when the write holds and nobody has been told.
 func (w *world) lose(proxy *testkit.TCPProxy, c written, meet func()) {
 	w.t.Helper()
-	x := &trial{name: c.name, issuer: c.issuer, card: c.card, want: c.want}
+	x := &trial{name: c.name, psp: c.psp, issuer: c.issuer, card: c.card, want: c.want}
 	if x.issuer == "" {
 		x.issuer = "tickets"
 	}
-	w.place(x.name, grant("g", 1, 500), issued(x.issuer, "t", 1, 100))
+	w.placeIn(x.name, x.provider().currency, grant("g", 1, 500), issued(x.issuer, "t", 1, 100))
 	if c.fault.Action != "" {
 		c.fault.Times = 1
 		w.arm(c.fault)
@@ -125,11 +161,25 @@ func (w *world) judge(x *trial, c written) {
 
 func TestLostAnswersOfCommits(t *testing.T) {
 	t.Parallel()
-	w, proxy := throughLosses(t)
-	for _, c := range everyWrite() {
-		w.lose(proxy, c, func() {})
+	all := everyWrite()
+	parts := map[string][]written{"FromPayToIssue": all[:len(all)/2], "FromIssueToRest": all[len(all)/2:]}
+	for _, p := range []*psp{&omise, &twoctwop, &toss} {
+		if long() {
+			parts[p.gateway] = everyWriteAt(p)
+			continue
+		}
+		parts["OtherProviders"] = append(parts["OtherProviders"], everyWriteAt(p)...)
 	}
-	w.booksAgree()
+	for name, writes := range parts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, proxy := throughLosses(t)
+			for _, c := range writes {
+				w.lose(proxy, c, func() {})
+			}
+			w.booksAgree()
+		})
+	}
 }
 
 // TestKilledBetweenCommitAndAnswer: the step's write holds, the worker dies without knowing it, and another one goes on.
@@ -138,12 +188,18 @@ func TestLostAnswersOfCommits(t *testing.T) {
 func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 	t.Parallel()
 	const worlds = 3
+	all := everyWrite()
+	if long() {
+		for _, p := range []*psp{&omise, &twoctwop, &toss} {
+			all = append(all, everyWriteAt(p)...)
+		}
+	}
 	for n := range worlds {
 		t.Run([]string{"First", "Second", "Third"}[n], func(t *testing.T) {
 			t.Parallel()
 			w, proxy := throughLosses(t)
 			i := 0
-			for _, c := range everyWrite() {
+			for _, c := range all {
 				if !c.kill {
 					continue
 				}

@@ -229,12 +229,26 @@ func TestFaultsOfThePayment(t *testing.T) {
 
 func TestFaultsOfTheIssuers(t *testing.T) {
 	t.Parallel()
+	psps := []*psp{&stripe, &omise, &twoctwop, &toss}
+	if !long() { // who was paid by what is shared out
+		faultsOfTheIssuers(t, psps)
+		return
+	}
+	for _, p := range psps {
+		t.Run(p.gateway, func(t *testing.T) {
+			t.Parallel()
+			faultsOfTheIssuers(t, []*psp{p})
+		})
+	}
+}
+
+func faultsOfTheIssuers(t *testing.T, psps []*psp) {
 	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "8s"))
 	w.sandbox.Issuers().SetLookupLag(700 * time.Millisecond)
 	before, after := mishaps()
 	var trials []*trial
 	add := func(issuer string, m mishap, want end) {
-		x := &trial{name: issuer + "_" + m.name, issuer: issuer, fault: m.fault, want: want}
+		x := &trial{name: issuer + "_" + m.name, psp: psps[len(trials)%len(psps)], issuer: issuer, fault: m.fault, want: want}
 		x.onIssue()
 		trials = append(trials, x)
 	}
@@ -287,7 +301,7 @@ func TestFaultsOfTheIssuers(t *testing.T) {
 // TestFaultsOfLookups: the answer to the write is lost, and then the lookups go wrong as well.
 func TestFaultsOfLookups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "15s"), with("STRIPE_TIMEOUT", "1s"))
+	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "15s"), with("STRIPE_TIMEOUT", "1s"), with("OMISE_TIMEOUT", "1s"), with("TWOCTWOP_TIMEOUT", "1s"), with("TOSS_TIMEOUT", "1s"))
 	before, after := mishaps()
 	var issuers []*trial
 	for _, m := range append(before, after...) {
@@ -300,13 +314,24 @@ func TestFaultsOfLookups(t *testing.T) {
 		}
 	}
 	w.all(issuers)
-	// A lookup at the PSP is known only by the PSP's id, so these go one by one.
+	// A lookup at a PSP is known only by the PSP's id, so these go one by one at each of them.
 	for _, m := range append(before, append(after, mishap{"stored", faults.Fault{Action: faults.StoreError}})...) {
-		x := &trial{name: "payment_" + m.name, fault: m.fault, want: done}
-		x.fault.Times = 2
-		x.aim(faults.Stripe, "GET", "", "")
-		w.arm(faults.Fault{Target: faults.Stripe, PathSuffix: "/confirm", Times: 1, Action: faults.LoseAnswer})
-		w.all([]*trial{x})
+		var round []*trial
+		for _, p := range []*psp{&stripe, &omise, &twoctwop, &toss} {
+			x := &trial{name: p.gateway + "_" + m.name, psp: p, fault: m.fault, want: done}
+			x.fault.Times = 2
+			lost := anyConfirm(p, false)
+			lost.Action, lost.Times = faults.LoseAnswer, 1
+			switch p {
+			case &twoctwop:
+				x.aim(lost.Target, "POST", "/paymentInquiry", "")
+			default:
+				x.aim(lost.Target, "GET", "", "")
+			}
+			w.arm(lost)
+			round = append(round, x)
+		}
+		w.all(round)
 	}
 	w.booksAgree()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"orderflow/order"
 	"orderflow/sandbox/receiver"
 	"orderflow/sandbox/stripesim"
 )
@@ -40,6 +41,22 @@ func (w *world) sub(name string, f func(w *world)) {
 		w.t = t
 		defer func() { w.t = outer }()
 		f(w)
+	})
+}
+
+// sideBySide runs parts of a world's test under their own names and at the same time, and waits for all of them. They share the
+// books, so only what concerns their own orders may be judged in them.
+func (w *world) sideBySide(parts map[string]func(w *world)) {
+	w.t.Helper()
+	w.t.Run("side by side", func(t *testing.T) {
+		for name, part := range parts {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				own := *w
+				own.t = t
+				part(&own)
+			})
+		}
 	})
 }
 
@@ -293,4 +310,16 @@ func numbered(format string, n int) []string {
 		out[i] = fmt.Sprintf(format, i)
 	}
 	return out
+}
+
+// stopSchedules ends what would go on every second in the server that all worlds share, after the world's processes are gone:
+// twenty left behind slow everybody else down to time-outs.
+func (w *world) stopSchedules() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, id := range []string{order.ScheduleSweep, order.ScheduleRelay, order.ScheduleReconcile} {
+		if err := w.temporal.ScheduleClient().GetHandle(ctx, id).Delete(ctx); err != nil {
+			w.home.Logf("schedule %s stays behind: %v", id, err) // a private server may be gone already
+		}
+	}
 }

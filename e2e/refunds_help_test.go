@@ -28,12 +28,14 @@ var refunders = []refunding{
 	{&toss, faults.Fault{Target: faults.Toss, Method: "POST", PathSuffix: "/cancel"}, faults.Fault{Target: faults.Toss, Method: "GET"}},
 }
 
-// everywhere does the same at every provider.
+// everywhere does the same at every provider, side by side.
 func (w *world) everywhere(do func(w *world, p refunding)) {
 	w.t.Helper()
+	parts := map[string]func(*world){}
 	for _, p := range refunders {
-		w.sub(p.gateway, func(w *world) { do(w, p) })
+		parts[p.gateway] = func(w *world) { do(w, p) }
 	}
+	w.sideBySide(parts)
 }
 
 // on makes a fault of the refund's request, or of its lookups.

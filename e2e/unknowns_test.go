@@ -119,7 +119,7 @@ var tossForeign = psp{
 }
 
 // anyConfirm is the write that asks a provider for money, whoever pays.
-func (w *world) anyConfirm(p *psp) faults.Fault {
+func anyConfirm(p *psp, otherPaths bool) faults.Fault {
 	switch p.gateway {
 	case "stripe":
 		return faults.Fault{Target: faults.Stripe, Method: "POST", PathSuffix: "/confirm"}
@@ -129,7 +129,7 @@ func (w *world) anyConfirm(p *psp) faults.Fault {
 		return faults.Fault{Target: faults.Toss, Method: "POST", PathSuffix: "/v1/payments/confirm"}
 	}
 	f := faults.Fault{Target: faults.TwoCTwoP, Method: "POST", PathSuffix: "/payment"}
-	if w.sandbox.TwoCTwoP().Settings().OtherPaths {
+	if otherPaths {
 		f.PathSuffix = "/doPayment"
 	}
 	return f
@@ -160,7 +160,7 @@ func (w *world) lostElsewhere(tag string, p *psp) {
 			list[i] = &silent
 		}
 	}
-	lost := w.anyConfirm(p)
+	lost := anyConfirm(p, w.sandbox.TwoCTwoP().Settings().OtherPaths)
 	lost.ID, lost.Action, lost.Times = "elsewhere_"+tag+"_"+p.gateway, faults.LoseAnswer, len(list)
 	w.arm(lost)
 	asked := w.ask("lost_"+tag, list)

@@ -22,7 +22,7 @@ import (
 // details is what the Web UI shows on the order's page, by the query that the Web UI makes.
 func (w *world) details(id string) string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	v, err := w.temporal.QueryWorkflow(ctx, order.WorkflowID(order.ID(id)), "", "__temporal_workflow_metadata")
 	require.NoError(w.t, err)

@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -51,12 +52,16 @@ const (
 	merchantSecret = "merchant-secret-for-tests-0123456789"
 )
 
+// built is the folder of programs, once there is one.
+var built atomic.Pointer[string]
+
 // programs builds worker and starter once per test process.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "orderflow-e2e-")
 	if err != nil {
 		return "", err
 	}
+	built.Store(&dir)
 	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "orderflow/worker", "orderflow/starter")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -70,11 +75,11 @@ func TestMain(m *testing.M) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		_ = flag.Set("test.parallel", "6") // worlds wait much more than they compute
+		_ = flag.Set("test.parallel", "10") // worlds wait much more than they compute
 	}
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		_ = os.RemoveAll(dir)
+	if dir := built.Load(); dir != nil {
+		_ = os.RemoveAll(*dir)
 	}
 	os.Exit(code)
 }
@@ -143,18 +148,6 @@ func newWorld(t *testing.T, opts ...option) *world {
 	return w
 }
 
-// stopSchedules ends what would go on every second in the server that all worlds share, after the world's processes are gone:
-// twenty left behind slow everybody else down to time-outs.
-func (w *world) stopSchedules() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	for _, id := range []string{order.ScheduleSweep, order.ScheduleRelay, order.ScheduleReconcile} {
-		if err := w.temporal.ScheduleClient().GetHandle(ctx, id).Delete(ctx); err != nil {
-			w.home.Logf("schedule %s stays behind: %v", id, err) // a private server may be gone already
-		}
-	}
-}
-
 func (w *world) openSandbox() {
 	whsec := "whsec_" + random(32)
 	sb, err := server.New(server.Config{
@@ -204,9 +197,11 @@ func (w *world) environment() map[string]string {
 		"ORDERFLOW_EVENT_ALLOW_HTTP": "true", "ORDERFLOW_EVENT_ALLOW_LOOPBACK": "true", "ORDERFLOW_EVENT_TIMEOUT": "2s",
 		"ORDERFLOW_STEP_TIMEOUT": "8s", "ORDERFLOW_DEAD_WORKER_AFTER": "1s",
 		"ORDERFLOW_FIRST_LOOKUP_AFTER": "100ms", "ORDERFLOW_LONGEST_RETRY_INTERVAL": "300ms", "ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER": "3s",
-		"ORDERFLOW_TWO_PERSONS": "false", "ORDERFLOW_REVIEW_CHECK_EVERY": "1s", "ORDERFLOW_RERUN_SAFE_AFTER": "1s", "ORDERFLOW_SWEEP_PERIOD": "1s", "ORDERFLOW_SWEEP_MIN_AGE": "1s", "ORDERFLOW_SWEEP_AGAIN": "1s", "ORDERFLOW_LOOKUPS_PER_SECOND": "200",
-		"ORDERFLOW_RECONCILE_PERIOD": "720h", // tests that want it say so: it would find what others hide
-		"ORDERFLOW_RELAY_PERIOD":     "1s", "ORDERFLOW_IDEMPOTENCY_LEASE": "8s", "ORDERFLOW_ANSWER_BUDGET": "5s",
+		// Each start of a schedule costs Temporal about 70 ms of a core: at one a second, ten worlds would leave nothing for the tests.
+		"ORDERFLOW_SWEEP_PERIOD": "2s", "ORDERFLOW_RELAY_PERIOD": "4s",
+		"ORDERFLOW_TWO_PERSONS": "false", "ORDERFLOW_REVIEW_CHECK_EVERY": "1s", "ORDERFLOW_RERUN_SAFE_AFTER": "1s", "ORDERFLOW_SWEEP_MIN_AGE": "1s", "ORDERFLOW_SWEEP_AGAIN": "1s", "ORDERFLOW_LOOKUPS_PER_SECOND": "200",
+		"ORDERFLOW_RECONCILE_PERIOD":  "720h", // tests that want it say so: it would find what others hide
+		"ORDERFLOW_IDEMPOTENCY_LEASE": "8s", "ORDERFLOW_ANSWER_BUDGET": "5s",
 		"PATH": os.Getenv("PATH"), "HOME": w.logs,
 	}
 }
