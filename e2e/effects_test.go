@@ -157,7 +157,7 @@ func (w *world) all(trials []*trial) {
 		}
 	}
 	for _, x := range trials {
-		if assert.Eventually(w.t, func() bool { return w.cameTo(x.name) == x.want }, 40*time.Second, 50*time.Millisecond, x.name) {
+		if assert.Eventually(w.t, func() bool { return w.cameTo(x.name) == x.want }, 90*time.Second, 50*time.Millisecond, x.name) {
 			continue
 		}
 		assert.Equal(w.t, x.want, w.cameTo(x.name), x.name)
@@ -301,7 +301,7 @@ func faultsOfTheIssuers(t *testing.T, psps []*psp) {
 // TestFaultsOfLookups: the answer to the write is lost, and then the lookups go wrong as well.
 func TestFaultsOfLookups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "15s"), with("STRIPE_TIMEOUT", "1s"), with("OMISE_TIMEOUT", "1s"), with("TWOCTWOP_TIMEOUT", "1s"), with("TOSS_TIMEOUT", "1s"))
+	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "60s"), with("STRIPE_TIMEOUT", "1s"), with("OMISE_TIMEOUT", "1s"), with("TWOCTWOP_TIMEOUT", "1s"), with("TOSS_TIMEOUT", "1s"))
 	before, after := mishaps()
 	var issuers []*trial
 	for _, m := range append(before, after...) {

@@ -34,7 +34,7 @@ func (w *world) arm(f faults.Fault) string {
 // fired waits until a fault has hit n requests.
 func (w *world) fired(id string, n int) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	require.NoError(w.t, w.sandbox.Faults().AwaitFired(ctx, id, n))
 }
