@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,6 +58,7 @@ type demo struct {
 	temporal *localstack.Temporal
 	procs    []*localstack.Process
 	shopURL  string
+	password string // of the operator page's login, new for every demo
 }
 
 func (d *demo) sandboxURL() string { return "http://" + local(d.ports.Sandbox) }
@@ -77,7 +80,7 @@ func (d *demo) start(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{d.startPostgres, d.startTemporal, d.build, d.setup, d.startSandbox, d.startWorker, d.startStarter, d.startShop} {
+	for _, step := range []func(context.Context) error{d.startPostgres, d.startTemporal, d.build, d.setup, d.startSandbox, d.startWorker, d.startStarter, d.addOperator, d.startShop} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -199,6 +202,20 @@ func (d *demo) startWorker(ctx context.Context) error {
 
 func (d *demo) startStarter(ctx context.Context) error {
 	return d.program(ctx, "starter", d.settings.App, "http://"+local(d.ports.Ops)+"/readyz", "serve")
+}
+
+// demoLogin is who looks at the operator page of a demo.
+const demoLogin = "demo"
+
+// addOperator makes a login with a random password, which is printed at the end.
+func (d *demo) addOperator(ctx context.Context) error {
+	d.password = rand.Text()[:16]
+	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "starter"), "operators", "add", demoLogin, "--name", "Demo Operator", "--role", "approver")
+	cmd.Env, cmd.Stdin = over(d.settings.App), strings.NewReader(d.password+"\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("starter operators add failed:\n%s", out)
+	}
+	return nil
 }
 
 // program starts one of our own and waits until it says that it is ready.

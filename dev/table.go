@@ -27,8 +27,9 @@ func (d *demo) printAddresses(w io.Writer) {
 	_, _ = fmt.Fprintf(w, `
 Be the buyer      open an address of the last column and press its button: the order completes
 An order's page   %s/orders/ORDER   (where the buyer comes back to)
+Operator page     http://%s/operator   (login %s, password %s)
 Temporal Web UI   %s   (open an order: its details say what it waits for and what to paste)
 HTTP API          http://%s   (Authorization: Bearer %s; description at /openapi.json)
 Sandbox           %s/admin/books/{stripe,omise,twoctwop,toss,issuers,receiver}, webhooks at /admin/notices
-`, d.shopURL, d.temporal.UIURL, local(d.ports.API), playAPIKey, d.sandboxURL())
+`, d.shopURL, local(d.ports.API), demoLogin, d.password, d.temporal.UIURL, local(d.ports.API), playAPIKey, d.sandboxURL())
 }

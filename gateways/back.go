@@ -68,6 +68,12 @@ type Refunder interface {
 	LookupRefund(ctx context.Context, q RefundQuery) (RefundSeen, error)
 }
 
+// PaymentPager is optional: the provider has a page for people about each payment, whose address is made of its id.
+type PaymentPager interface {
+	// PaymentPage is that page's address; "" where there is none, as for an account at another address than the provider's own.
+	PaymentPage(providerPaymentID string) string
+}
+
 // Window is a stretch of a provider's books, by its clock: From inclusive, To exclusive.
 type Window struct {
 	From, To time.Time

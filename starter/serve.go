@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,11 +16,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.temporal.io/sdk/client"
 
+	"orderflow/gateways"
 	"orderflow/internal/config"
 	"orderflow/internal/gctune"
 	"orderflow/internal/profiles"
+	"orderflow/internal/seal"
+	"orderflow/order"
 	"orderflow/starter/api"
 	"orderflow/starter/engine"
+	"orderflow/starter/operator"
 	"orderflow/starter/returns"
 	"orderflow/starter/webhooks"
 	"orderflow/store"
@@ -105,11 +110,40 @@ func buildAPI(c config.Config, log *slog.Logger, st *store.Store, en *engine.Eng
 		Log: log, Metrics: webhooks.NewMetrics(registry),
 	})
 	also := append(hooks.Routes(), returns.Routes(returns.Deps{Store: st, Wake: hooks.Wake, Wait: c.ReturnWait, Log: log})...)
+	also = append(also, operatorRoutes(c, log, st, en, box, gws)...)
 	return api.New(api.Deps{
 		Store: st, Engine: en, Box: box, Gateways: gws, Issuers: issuerNames, Policy: c.Policy(), PublicURL: c.PublicURL, AnswerBudget: c.AnswerBudget,
 		IdempotencyLease: c.IdempotencyLease, LookupsPerSecond: c.LookupsPerSecond, Log: log, Metrics: api.NewMetrics(registry),
 		Also: also,
 	}), hooks, nil
+}
+
+// operatorRoutes makes the operator page.
+func operatorRoutes(c config.Config, log *slog.Logger, st *store.Store, en *engine.Engine, box *seal.Box, gws map[order.Account]gateways.Gateway) []api.Route {
+	var sides []string
+	for account := range gws {
+		sides = append(sides, account.Gateway)
+	}
+	for _, i := range c.Issuers {
+		sides = append(sides, i.Name)
+	}
+	sides = append(sides, c.ReceiverNames()...)
+	slices.Sort(sides)
+	return operator.Routes(operator.Deps{
+		Store: st, Box: box, Sides: slices.Compact(sides), Rules: c.DecisionRules(), TemporalUI: c.TemporalUI, Namespace: en.Namespace(),
+		SessionLasts: c.OperatorSession, Log: log,
+		Look: func(ctx context.Context, id order.ID, review order.ReviewID) error {
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a person waits; the sweep finds the work otherwise
+			defer cancel()
+			return en.LookAgain(ctx, id, "operator", string(review))
+		},
+		PaymentPage: func(a order.Account, id string) string {
+			if p, ok := gws[a].(gateways.PaymentPager); ok {
+				return p.PaymentPage(id)
+			}
+			return ""
+		},
+	})
 }
 
 // sayMissing tells at the start which commands a person has to run; Keep tries by itself as well.

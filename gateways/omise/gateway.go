@@ -36,6 +36,7 @@ type Gateway struct {
 	timeout    time.Duration
 	client     *client
 	webhookKey secret.Value     // the decoded bytes; zero: none is configured, and a webhook is a hint that nothing proves
+	dashboard  bool             // the account is at the provider's own address, so its pages are at the usual one
 	now        func() time.Time // bounds the listing window, reads Retry-After dates and ages a timed-out charge
 }
 
@@ -81,6 +82,7 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 		account:    gateways.Account{Gateway: name, Name: s.Name, Environment: env},
 		credential: gateways.Mark(s.SecretKey),
 		timeout:    timeout,
+		dashboard:  s.APIBase == "",
 		client:     c,
 		webhookKey: key,
 		now:        time.Now,

@@ -34,6 +34,7 @@ type Gateway struct {
 	credential string
 	timeout    time.Duration
 	client     *client
+	dashboard  bool             // the account is at the provider's own address, so its pages are at the usual one
 	now        func() time.Time // only bounds the listing window and reads Retry-After dates
 
 	webhookSecret secret.Value
@@ -73,6 +74,7 @@ func Open(s gateways.Settings) (gateways.Gateway, error) {
 		account:    gateways.Account{Gateway: name, Name: s.Name, Environment: env},
 		credential: gateways.Mark(s.SecretKey),
 		timeout:    timeout,
+		dashboard:  s.APIBase == "",
 		client:     newClient(base, s.SecretKey, timeout),
 		now:        time.Now,
 

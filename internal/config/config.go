@@ -45,6 +45,9 @@ type Config struct {
 
 	PublicURL string `env:"ORDERFLOW_PUBLIC_URL" doc:"This service's address as buyers' browsers reach it, such as https://pay.example. Providers send buyers back to it, and it sends them on to the checkout's page. Left out, they go straight there."`
 
+	TemporalUI      string        `env:"ORDERFLOW_TEMPORAL_UI_URL" doc:"Temporal's Web UI as operators' browsers reach it, such as http://127.0.0.1:8233. The operator page links to it. Left out, it does not."`
+	OperatorSession time.Duration `env:"ORDERFLOW_OPERATOR_SESSION" envDefault:"8h" doc:"How long a login to the operator page lasts."`
+
 	AnswerBudget     time.Duration `env:"ORDERFLOW_ANSWER_BUDGET" envDefault:"5s" doc:"How long a payment request waits for the first outcome before it answers 202."`
 	IdempotencyLease time.Duration `env:"ORDERFLOW_IDEMPOTENCY_LEASE" envDefault:"30s" doc:"How long a request holds its Idempotency-Key before another try may go on with it. Longer than the answer budget."`
 	IdempotencyLife  time.Duration `env:"ORDERFLOW_IDEMPOTENCY_LIFETIME" envDefault:"720h" doc:"How long an answer is kept for replay."`
@@ -223,6 +226,9 @@ func (c Config) problems() []error {
 	}
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http")) {
 		bad("ORDERFLOW_PUBLIC_URL must be a plain web address such as https://pay.example")
+	}
+	if u, err := url.Parse(c.TemporalUI); c.TemporalUI != "" && (err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http")) {
+		bad("ORDERFLOW_TEMPORAL_UI_URL must be a plain web address such as http://127.0.0.1:8233")
 	}
 	errs = append(errs, c.numbers()...)
 	errs = append(errs, c.parties()...)

@@ -37,6 +37,9 @@ func New(c client.Client, namespace string, log *slog.Logger) *Engine {
 	return &Engine{client: c, namespace: namespace, log: log}
 }
 
+// Namespace is Temporal's that the runs are in.
+func (e *Engine) Namespace() string { return e.namespace }
+
 // startOptions are the same for every door: whoever comes first starts the run, everybody else finds it. A closed order
 // that learns something new gets a new run, which loads the facts and does only what is missing.
 func (e *Engine) startOptions(id order.ID) client.StartWorkflowOptions {
