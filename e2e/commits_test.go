@@ -133,7 +133,7 @@ func (w *world) lose(proxy *testkit.TCPProxy, c written, meet func()) {
 	paid := w.later("POST", path(x.name)+"/payments", "pay-"+x.name, x.payment())
 	select {
 	case <-loss.Fired():
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		w.t.Fatalf("%s: the write never came", c.name)
 	}
 	meet()

@@ -243,7 +243,7 @@ func TestFaultsOfTheIssuers(t *testing.T) {
 }
 
 func faultsOfTheIssuers(t *testing.T, psps []*psp) {
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "8s"))
+	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "15s"))
 	w.sandbox.Issuers().SetLookupLag(700 * time.Millisecond)
 	before, after := mishaps()
 	var trials []*trial

@@ -61,7 +61,7 @@ func stripeSwitches() provider {
 		return func(s *server.Server) { s.Stripe().Configure(f) }
 	}
 	return provider{
-		psp: &stripe, bound: "10s",
+		psp: &stripe, bound: "15s",
 		wants: func(_ string, m mishap, _ bool) end {
 			if m.name == "stored" { // kept under the key for a day, and a lookup shows an intent that nobody has confirmed
 				return unpaid
@@ -91,7 +91,7 @@ func omiseSwitches() provider {
 	}
 	elsewhere := func(w *world, tag string) { w.lostElsewhere(tag, &omise) }
 	return provider{
-		psp: &omise, bound: "14s", wants: always,
+		psp: &omise, bound: "15s", wants: always,
 		settings: func(s *server.Server) (any, func()) {
 			before := s.Omise().Settings()
 			return before, func() { s.Omise().Configure(func(now *omisesim.Settings) { *now = before }) }
@@ -129,7 +129,7 @@ func twoctwopSwitches() provider {
 	}
 	elsewhere := func(w *world, tag string) { w.lostElsewhere(tag, &twoctwop) }
 	return provider{
-		psp: &twoctwop, bound: "10s", wants: lostToken,
+		psp: &twoctwop, bound: "15s", wants: lostToken,
 		settings: func(s *server.Server) (any, func()) {
 			before := s.TwoCTwoP().Settings()
 			return before, func() { s.TwoCTwoP().Configure(func(now *twoctwopsim.Settings) { *now = before }) }
@@ -173,7 +173,7 @@ func tossSwitches() provider {
 	}
 	elsewhere := func(w *world, tag string) { w.lostElsewhere(tag, &toss) }
 	return provider{
-		psp: &toss, bound: "10s", wants: always,
+		psp: &toss, bound: "15s", wants: always,
 		settings: func(s *server.Server) (any, func()) {
 			before := s.Toss().Settings()
 			return before, func() { s.Toss().Configure(func(now *tosssim.Settings) { *now = before }) }
