@@ -447,6 +447,7 @@ CREATE TABLE event_deliveries (
     CONSTRAINT deliveries_delivered_has_time CHECK ((status = 'delivered') = (delivered_at IS NOT NULL))
 );
 CREATE INDEX deliveries_due ON event_deliveries (next_try_at) WHERE status = 'pending';
+CREATE INDEX deliveries_by_age ON event_deliveries (delivered_at) WHERE status = 'delivered';
 CREATE INDEX deliveries_open_by_order ON event_deliveries (order_id, receiver, seq) WHERE status IN ('pending', 'parked');
 
 -- ---------------------------------------------------------------- what comes in

@@ -159,13 +159,14 @@ func sayMissing(ctx context.Context, en *engine.Engine, log *slog.Logger) {
 	}
 }
 
-// prune forgets stored answers and processed webhooks past their lifetime, now and then.
+// prune forgets what docs/retention.md lists, past its lifetime, now and then. Several processes may do so at once.
 func prune(ctx context.Context, st *store.Store, c config.Config, log *slog.Logger) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for {
 		for what, forget := range map[string]func() (int64, error){
 			"idempotency answers": func() (int64, error) { return st.KeysPrune(ctx, c.IdempotencyLife) },
+			"deliveries":          func() (int64, error) { return st.DeliveriesPrune(ctx, c.EventRetention) },
 			"webhooks":            func() (int64, error) { return st.ReceiptsPrune(ctx, c.WebhookRetention) },
 			"operators' sessions": func() (int64, error) { return st.SessionsPrune(ctx) },
 		} {

@@ -125,13 +125,3 @@ func (s *Store) KeyRelease(ctx context.Context, k Key, token string) error {
 	_, err := s.lazy().KeyRelease(ctx, sqlcgen.KeyReleaseParams{ClientID: string(k.Client), Operation: k.Operation, Key: k.Key, LeaseToken: token})
 	return translate("release idempotency key", err)
 }
-
-// KeysPrune forgets rate buckets that are full again, and answers older than maxAge. What they guarded stays guarded: an order by its id and caller key, an
-// attempt by its caller key (rule 10).
-func (s *Store) KeysPrune(ctx context.Context, maxAge time.Duration) (int64, error) {
-	if err := s.q().BucketsPrune(ctx); err != nil {
-		return 0, translate("prune rate buckets", err)
-	}
-	n, err := s.q().KeysPrune(ctx, maxAge)
-	return n, translate("prune idempotency keys", err)
-}

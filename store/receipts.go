@@ -322,26 +322,6 @@ func orphanNotes(rows []sqlcgen.ReceiptsTakeRow) []orphanNote {
 	return out
 }
 
-// ReceiptsPrune forgets processed receipts older than maxAge, and those that nothing proves and that met no attempt after a day. A replay of one is stored and looked at as a new one: what it told is in
-// the attempt's state, so it has no second effect (S13).
-func (s *Store) ReceiptsPrune(ctx context.Context, maxAge time.Duration) (int64, error) {
-	const step = 10_000 // rows in one statement, which has ten seconds
-	var all int64
-	for _, prune := range []func() (int64, error){
-		func() (int64, error) { return s.q().ReceiptsPrune(ctx, maxAge, step) },
-		func() (int64, error) { return s.q().HintsPrune(ctx, min(maxAge, 24*time.Hour), step) },
-	} {
-		for n := int64(step); n == step; {
-			var err error
-			if n, err = prune(); err != nil {
-				return all, translate("prune webhooks", err)
-			}
-			all += n
-		}
-	}
-	return all, nil
-}
-
 // Look is an attempt whose order's run is to be told to look.
 type Look struct {
 	Attempt order.AttemptID

@@ -411,7 +411,7 @@ func TestRule10_PrunedKeyStillGuards(t *testing.T) {
 	require.True(t, st.Mine)
 	first, err := e.s.AttemptOpen(e.ctx(), ad)
 	require.NoError(t, err)
-	e.exec("UPDATE idempotency_keys SET created_at = now() - interval '40 days'")
+	e.exec("UPDATE idempotency_keys SET created_at = now() - interval '40 days', lease_until = now() - interval '39 days'")
 	n, err := e.s.KeysPrune(e.ctx(), 30*24*time.Hour)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)

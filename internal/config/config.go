@@ -59,6 +59,7 @@ type Config struct {
 	ReturnWait       time.Duration `env:"ORDERFLOW_RETURN_WAIT" envDefault:"3s" doc:"How long the browser of a buyer who comes back waits for the outcome before it is sent on."`
 	OrphanAfter      time.Duration `env:"ORDERFLOW_ORPHAN_AFTER" envDefault:"15m" doc:"How long a webhook waits for the payment it is about before that payment is an orphan, for a person to explain."`
 	WebhookRetention time.Duration `env:"ORDERFLOW_WEBHOOK_RETENTION" envDefault:"720h" doc:"How long a processed webhook is kept."`
+	EventRetention   time.Duration `env:"ORDERFLOW_EVENT_RETENTION" envDefault:"2160h" doc:"How long it is kept which receiver took an event when. The events themselves stay."`
 	RelayPeriod      time.Duration `env:"ORDERFLOW_RELAY_PERIOD" envDefault:"10s" doc:"How often the relay sends events that were not taken at once."`
 
 	ReconcilePeriod  time.Duration `env:"ORDERFLOW_RECONCILE_PERIOD" envDefault:"1h" doc:"How often providers' books are compared with ours."`

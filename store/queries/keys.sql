@@ -30,7 +30,10 @@ WHERE client_id = sqlc.arg(client_id) AND operation = sqlc.arg(operation) AND ke
   AND http_status IS NULL;
 
 -- name: KeysPrune :execrows
-DELETE FROM idempotency_keys WHERE created_at < now() - sqlc.arg(max_age)::interval;
+-- A request that still holds its lease keeps its row, however old it is.
+DELETE FROM idempotency_keys WHERE (client_id, operation, key) IN (
+    SELECT k.client_id, k.operation, k.key FROM idempotency_keys k
+    WHERE k.created_at < now() - sqlc.arg(max_age)::interval AND (k.completed_at IS NOT NULL OR k.lease_until < now()) ORDER BY k.created_at LIMIT sqlc.arg(max_rows));
 
 -- name: BucketsPrune :exec
 -- A bucket nobody took from for an hour is full again: forgetting it changes nothing.

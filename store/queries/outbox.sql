@@ -59,3 +59,9 @@ SELECT DISTINCT order_id FROM (
 
 -- name: DeliveriesByOrder :many
 SELECT d.*, e.type FROM event_deliveries d JOIN outbox_events e ON e.event_id = d.event_id WHERE d.order_id = $1 ORDER BY d.seq, d.receiver;
+
+-- name: DeliveriesPrune :execrows
+-- Who was told what is forgotten after a while. The event itself stays: it is what keeps the same business event from being told again.
+DELETE FROM event_deliveries WHERE (event_id, receiver) IN (
+    SELECT d.event_id, d.receiver FROM event_deliveries d
+    WHERE d.status = 'delivered' AND d.delivered_at < now() - sqlc.arg(max_age)::interval ORDER BY d.delivered_at LIMIT sqlc.arg(max_rows));

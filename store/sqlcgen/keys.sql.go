@@ -203,11 +203,14 @@ func (q *Queries) KeyRelease(ctx context.Context, arg KeyReleaseParams) (int64, 
 }
 
 const keysPrune = `-- name: KeysPrune :execrows
-DELETE FROM idempotency_keys WHERE created_at < now() - $1::interval
+DELETE FROM idempotency_keys WHERE (client_id, operation, key) IN (
+    SELECT k.client_id, k.operation, k.key FROM idempotency_keys k
+    WHERE k.created_at < now() - $1::interval AND (k.completed_at IS NOT NULL OR k.lease_until < now()) ORDER BY k.created_at LIMIT $2)
 `
 
-func (q *Queries) KeysPrune(ctx context.Context, maxAge time.Duration) (int64, error) {
-	result, err := q.db.Exec(ctx, keysPrune, maxAge)
+// A request that still holds its lease keeps its row, however old it is.
+func (q *Queries) KeysPrune(ctx context.Context, maxAge time.Duration, maxRows int32) (int64, error) {
+	result, err := q.db.Exec(ctx, keysPrune, maxAge, maxRows)
 	if err != nil {
 		return 0, err
 	}

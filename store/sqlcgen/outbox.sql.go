@@ -166,6 +166,21 @@ func (q *Queries) DeliveriesOpen(ctx context.Context, orderID string) (int64, er
 	return count, err
 }
 
+const deliveriesPrune = `-- name: DeliveriesPrune :execrows
+DELETE FROM event_deliveries WHERE (event_id, receiver) IN (
+    SELECT d.event_id, d.receiver FROM event_deliveries d
+    WHERE d.status = 'delivered' AND d.delivered_at < now() - $1::interval ORDER BY d.delivered_at LIMIT $2)
+`
+
+// Who was told what is forgotten after a while. The event itself stays: it is what keeps the same business event from being told again.
+func (q *Queries) DeliveriesPrune(ctx context.Context, maxAge time.Duration, maxRows int32) (int64, error) {
+	result, err := q.db.Exec(ctx, deliveriesPrune, maxAge, maxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deliveryFailed = `-- name: DeliveryFailed :exec
 UPDATE event_deliveries SET next_try_at = $1, last_code = $2, status = $3
 WHERE event_id = $4 AND receiver = $5 AND status = 'pending'
