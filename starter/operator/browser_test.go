@@ -101,7 +101,7 @@ func (w *window) read(what chromedp.Action[string]) string {
 func (w *window) look(name string) {
 	w.b.t.Helper()
 	if dir := os.Getenv("ORDERFLOW_SCREENSHOTS"); dir != "" {
-		png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(90))
+		png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
 		require.NoError(w.b.t, err)
 		require.NoError(w.b.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
 	}
