@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 
+	"orderflow/internal/door"
 	"orderflow/order"
 	"orderflow/store"
 )
@@ -85,8 +86,7 @@ type DecideInput struct {
 // Decide applies a decision typed in Temporal. Nobody checked who the actor is, so it is stored as claimed, and counts as a first
 // person's where two are needed.
 func (a *Activities) Decide(ctx context.Context, in DecideInput) (order.DecisionResult, error) {
-	r, _, err := a.d.Store.Decide(ctx, in.Decision, order.Actor{Role: order.RoleOperator, Channel: order.Channel(in.Channel)}, store.Door{
-		Seal: func(u order.UnitID, ref string) []byte { return a.d.Box.Seal([]byte(ref), ReferenceAAD(u)) },
-	})
+	by := order.Actor{Role: order.RoleOperator, Channel: order.Channel(in.Channel)}
+	r, _, err := a.d.Store.Decide(ctx, in.Decision, by, door.New(a.d.Box, a.d.Gateways))
 	return r, Fail(ctx, err, in.Bounds)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"orderflow/internal/cleantext"
+	"orderflow/internal/money"
 )
 
 // DecisionKind is what a person may decide. There is no "retry everything".
@@ -208,6 +209,17 @@ func (r DecisionRules) second(d DecisionKind, by Actor) bool {
 	return (!r.OnePerson && d.NeedsSecond()) || (by.Channel.Temporal() && r.Temporal == TemporalProposes)
 }
 
+// RefundWord is the refund's reason, where a person decides it about a review.
+func (r ReviewReason) RefundWord() string {
+	switch r {
+	case ReviewExtraPayment:
+		return "duplicate"
+	case ReviewLatePayment:
+		return "not_provided"
+	}
+	return "other"
+}
+
 // mayDecide checks who decides before what is decided.
 func (t Trigger) mayDecide() string {
 	switch by := t.By; {
@@ -283,10 +295,84 @@ func (f Facts) effect(d Decision) Change {
 		return f.confirmRefunded(d)
 	case DecideRerunUnit:
 		return f.rerunUnit(d)
+	case DecideRefund:
+		return f.decideRefund(d)
+	case DecideLinkPayment:
+		return f.linkPayment(d)
 	case DecideCloseWithEvidence:
 		return f.closeWithEvidence(d)
 	}
 	return rejected("decision_not_allowed")
+}
+
+// decideRefund opens a refund like any other: of the attempt's money, or, of a refund that failed, once more what that one asked for.
+// The review ends when nothing of what it is about is left to give back.
+func (f Facts) decideRefund(d Decision) Change {
+	kind := f.Review.SubjectKind
+	switch {
+	case kind != SubjectAttempt && kind != SubjectRefund:
+		return rejected("wrong_subject")
+	case d.Evidence.Proof == "":
+		return rejected("evidence_proof_missing")
+	case f.Attempt == nil || f.Money == nil:
+		return rejected("nothing_captured")
+	case kind == SubjectRefund && (f.Refund == nil || f.Refund.Status != RefundFailed):
+		return rejected("refund_not_failed") // a second refund of the same money pays twice
+	}
+	left := f.Money.Left()
+	whole := left
+	if kind == SubjectRefund {
+		whole = min(left, f.Refund.Amount.Minor)
+	}
+	if left <= 0 {
+		return rejected("nothing_left")
+	}
+	ask := money.Amount{Minor: d.AmountMinor, Currency: f.Money.Currency}
+	if ask.Minor == 0 {
+		ask.Minor = whole
+	}
+	if c := f.refundOpened(ask); c.Verdict != Applied {
+		return c
+	}
+	ends := ask.Minor >= whole
+	return Change{Verdict: Applied, OpenRefund: &ask, EndReview: ends, LookAgain: !ends}
+}
+
+// linkPayment says whose payment an orphan is: by ids, never by the amount alone, and only where amount, currency and account are the
+// attempt's. It moves nothing: the provider is asked about that payment, and its answer is weighed like any other.
+func (f Facts) linkPayment(d Decision) Change {
+	o, a := f.Orphan, f.Attempt
+	switch {
+	case f.Review.SubjectKind != SubjectOrphan || o == nil:
+		return rejected("wrong_subject")
+	case d.Evidence.Proof == "":
+		return rejected("evidence_proof_missing")
+	case d.AttemptID == "":
+		return rejected("attempt_missing")
+	case a == nil || a.ID != d.AttemptID:
+		return rejected("no_such_attempt")
+	case !o.Open:
+		return rejected("orphan_settled")
+	case o.ProviderPaymentID == "":
+		return rejected("payment_id_not_known")
+	case d.Evidence.Reference != o.ProviderPaymentID:
+		return rejected("evidence_reference_differs") // the person names the payment, so a click on the wrong row links nothing
+	case a.Account != o.Account:
+		return rejected("account_differs")
+	case a.ProviderPaymentID != "" && a.ProviderPaymentID != o.ProviderPaymentID:
+		return rejected("attempt_has_payment")
+	case o.MerchantReference != "" && o.MerchantReference != a.MerchantReference:
+		return rejected("reference_differs")
+	case o.Amount.Minor == 0:
+		return rejected("amount_not_known")
+	case o.Amount.Currency != a.Amount.Currency:
+		return rejected("currency_differs")
+	case o.Amount.Minor != a.Amount.Minor:
+		return rejected("amount_differs")
+	case a.Status == AttemptCreated:
+		return rejected("attempt_not_sent")
+	}
+	return Change{Verdict: Applied, Link: true, EndReview: true}
 }
 
 func (f Facts) subjectVersion(k SubjectKind) int64 {

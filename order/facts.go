@@ -17,9 +17,10 @@ type Facts struct {
 	Refund     *RefundFacts
 	Money      *MoneyFacts // of the attempt's payment; nil where nothing of it was captured
 	Review     *ReviewFacts
-	OtherMoney bool // another payment of the order holds money
-	UnitsOpen  int  // units of the order that are neither issued nor canceled nor revoked
-	UnitsOut   int  // units of the order that are issued, or that may be: only for what is told of money that was captured before
+	Orphan     *OrphanFacts // of a decision about one; Attempt is then the one that the decision names
+	OtherMoney bool         // another payment of the order holds money
+	UnitsOpen  int          // units of the order that are neither issued nor canceled nor revoked
+	UnitsOut   int          // units of the order that are issued, or that may be: only for what is told of money that was captured before
 }
 
 // OrderFacts is the promise.
@@ -60,6 +61,16 @@ type ReviewFacts struct {
 	Version        int64
 	SubjectKind    SubjectKind
 	SubjectVersion int64 // the subject's version when the review last looked at it
+}
+
+// OrphanFacts is a payment at a provider that no attempt explains, as notices and lists say it. An amount of zero is not known.
+type OrphanFacts struct {
+	ID                OrphanID
+	Open              bool
+	Account           Account
+	ProviderPaymentID string
+	MerchantReference string
+	Amount            money.Amount
 }
 
 // PaymentSeen is one thing a provider said about a payment, translated from a gateway's observation.
@@ -266,6 +277,8 @@ type Change struct {
 	Open        []Opening
 	Resolve     []ReviewReason // open reviews of the refund, else of the attempt or unit, that this evidence ends
 	EndReview   bool           // the decided review is resolved
+	OpenRefund  *money.Amount  // a decision opens a refund of this much of the attempt's payment
+	Link        bool           // a decision binds the orphan's payment to the attempt, which is then looked at
 	LookAgain   bool           // a decision asks for a fresh lookup
 }
 

@@ -42,8 +42,7 @@ type Guidance struct {
 	Forbidden []string       `json:"forbidden"`
 }
 
-// guidance has one row per reason. Decisions that later releases bring (refund, link_payment) are in no row yet, so the rule rejects
-// them everywhere.
+// guidance has one row per reason. A decision that is in no row is rejected everywhere.
 var guidance = []Guidance{
 	{
 		ReviewConfirmUnknown, "The provider may have taken the money and its answer was lost.",
@@ -82,12 +81,12 @@ var guidance = []Guidance{
 	},
 	{
 		ReviewLatePayment, "Money arrived for an order that is expired or canceled. It is kept, and proposed for a refund unless the promise is kept after all.",
-		[]DecisionKind{DecideRestoreReflection, DecideCloseWithEvidence},
+		[]DecisionKind{DecideRestoreReflection, DecideRefund, DecideCloseWithEvidence},
 		[]string{"dropping the payment", "providing goods without deciding"},
 	},
 	{
 		ReviewExtraPayment, "A second payment of the same order captured money. Both are kept, the goods go out once, and this one is proposed for a refund; refunding it leaves the order paid.",
-		[]DecisionKind{DecideCloseWithEvidence},
+		[]DecisionKind{DecideRefund, DecideCloseWithEvidence},
 		[]string{"providing the goods twice", "dropping the payment"},
 	},
 	{
@@ -107,7 +106,7 @@ var guidance = []Guidance{
 	},
 	{
 		ReviewOrphanPayment, "A provider reported a payment of this account that no order here explains. The review ends by itself when an attempt turns out to be the one.",
-		[]DecisionKind{DecideCloseWithEvidence},
+		[]DecisionKind{DecideLinkPayment, DecideCloseWithEvidence},
 		[]string{"linking by amount alone", "dropping the payment", "providing goods for it", "a new charge for the same buyer before it is explained"},
 	},
 	{
@@ -117,7 +116,7 @@ var guidance = []Guidance{
 	},
 	{
 		ReviewRefundFailed, "The money did not go back, or came back again: the buyer still waits for it, and the amount may be refunded again.",
-		[]DecisionKind{DecideRequeryPayment, DecideConfirmRefunded, DecideCloseWithEvidence},
+		[]DecisionKind{DecideRequeryPayment, DecideConfirmRefunded, DecideRefund, DecideCloseWithEvidence},
 		[]string{"leaving the buyer without the money", "telling the buyer that it was refunded"},
 	},
 	{

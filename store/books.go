@@ -31,7 +31,7 @@ func refundScene(ctx context.Context, w *work, id order.RefundID) (scene, error)
 
 func (sc *scene) setMoney(p sqlcgen.Payment, sums sqlcgen.RefundSumsRow) {
 	m := moneyFacts(p, sums)
-	sc.payment, sc.money = p.PaymentID, &m
+	sc.payment, sc.money, sc.paid, sc.refunds = p.PaymentID, &m, p, sums.LastNumber
 }
 
 func moneyFacts(p sqlcgen.Payment, sums sqlcgen.RefundSumsRow) order.MoneyFacts {

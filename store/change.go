@@ -23,6 +23,9 @@ type scene struct {
 	refund  *sqlcgen.Refund
 	payment string            // the id of the row that money speaks of
 	money   *order.MoneyFacts // of the attempt's payment, once it matched
+	paid    sqlcgen.Payment   // that payment
+	refunds int32             // the number of its last refund
+	orphan  *sqlcgen.OrphanPayment
 	sends   sqlcgen.RefundSendsRow
 	policy  order.Policy
 	outlook sqlcgen.OrderOutlookRow // for an answer about captured money
@@ -66,6 +69,13 @@ func (sc scene) facts() order.Facts {
 	if sc.money != nil {
 		m := *sc.money
 		f.Money = &m
+	}
+	if o := sc.orphan; o != nil {
+		f.Orphan = &order.OrphanFacts{
+			ID: order.OrphanID(o.OrphanID), Open: o.Status == "open", Account: order.Account{Gateway: o.Gateway, Name: o.Account, Environment: o.Environment},
+			ProviderPaymentID: o.ProviderPaymentID, MerchantReference: o.MerchantReference,
+			Amount: money.Amount{Minor: o.CapturedMinor, Currency: money.Currency(o.Currency)},
+		}
 	}
 	if r := sc.refund; r != nil {
 		f.Refund = refundFacts(*r, sc.attempt.ProviderPaymentID)

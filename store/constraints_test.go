@@ -51,6 +51,8 @@ INSERT INTO decision_proposals VALUES ('d2', 'r1', 1, 1, 'o1', 'refund', '{}', '
 INSERT INTO rate_buckets VALUES ('b', 1, now());
 INSERT INTO transaction_records (order_id, client_id, seq, number, kind, transaction_key, payment_id, refund_id, currency, received_minor, refunded_minor, document)
     VALUES ('o1', 'shop', 8, 1, 'refund', 'f1/0', 'p1', 'f1', 'JPY', 0, 300, '{}');
+INSERT INTO operators (login, name, role, password_hash) VALUES ('ann', 'Ann', 'operator', '$argon2id$x');
+INSERT INTO operator_sessions (token_hash, login, expires_at) VALUES (decode(repeat('00', 32), 'hex'), 'ann', now() + interval '1 hour');
 `
 
 // breaches has one statement per rule, by the rule's name.
@@ -201,6 +203,13 @@ var breaches = map[string]string{
 	"records_refund_known":        record("'refund', 'f1/1', '', 'p1', NULL, 0, 0, 300", 9),
 	"records_correction_says_why": record("'correction', 'f1/1', '', 'p1', 'f1', 0, 0, -300", 9),
 	"records_amounts_fit_kind":    record("'refund', 'f1/1', '', 'p1', 'f1', 0, 0, -300", 9),
+
+	"operators_login_form":             `UPDATE operators SET login = 'Ann Lee'`,
+	"operators_name_present":           `UPDATE operators SET name = ''`,
+	"operators_role_known":             `UPDATE operators SET role = 'root'`,
+	"operators_password_hashed":        `UPDATE operators SET password_hash = 'plain'`,
+	"operator_sessions_hash_is_sha256": `UPDATE operator_sessions SET token_hash = 'plain'`,
+	"operator_sessions_end":            `UPDATE operator_sessions SET expires_at = created_at`,
 
 	"rate_buckets_not_negative": `UPDATE rate_buckets SET tokens = -1`,
 }

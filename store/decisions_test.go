@@ -264,7 +264,7 @@ func TestOrphanReview(t *testing.T) {
 	e := setup(t)
 	e.exec(`INSERT INTO reviews (review_id, subject_kind, subject_id, subject_version, reason, next_check_at) VALUES ('rev_orphan', 'payment', 'stripe/pi_9', 0, 'orphan_payment', now())`)
 	r := e.review("stripe/pi_9")
-	require.Equal(t, "decision_not_allowed", e.decide(decision(r, order.DecideLinkPayment)).Why)
+	require.Equal(t, "wrong_subject", e.decide(decision(r, order.DecideLinkPayment)).Why)
 	require.Equal(t, order.Applied, e.decide(decision(r, order.DecideCloseWithEvidence)).Verdict)
 	require.Equal(t, "resolved", e.text("SELECT status FROM reviews"))
 }

@@ -9,6 +9,7 @@ import (
 
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
+	"orderflow/internal/reconcile"
 	"orderflow/order"
 	"orderflow/store/sqlcgen"
 )
@@ -83,14 +84,16 @@ func (m *deciding) try(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
-	sc, err := decisionScene(ctx, w, r)
+	sc, err := decisionScene(ctx, w, r, m.d)
 	if err != nil {
 		return err
 	}
-	if m.door.Client != "" && sc.order.ClientID != string(m.door.Client) { // as one that does not exist
+	if m.door.Client != "" && (r.OrderID == nil || sc.order.ClientID != string(m.door.Client)) { // as one that does not exist
 		return m.reject("no_such_review")
 	}
-	m.order = order.ID(sc.order.OrderID)
+	if r.OrderID != nil || m.d.Decision == order.DecideLinkPayment {
+		m.order = order.ID(sc.order.OrderID)
+	}
 	if r, err = w.read.ReviewLock(ctx, r.ReviewID); err != nil { // again, now that its order cannot move
 		return err
 	}
@@ -212,9 +215,15 @@ func reviewFacts(r sqlcgen.Review) *order.ReviewFacts {
 }
 
 // decisionScene locks order first, then the subject (rule 9).
-func decisionScene(ctx context.Context, w *work, r sqlcgen.Review) (scene, error) {
+func decisionScene(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision) (scene, error) {
+	if order.SubjectKind(r.SubjectKind) == order.SubjectOrphan {
+		return orphanScene(ctx, w, r, d)
+	}
 	if r.OrderID == nil {
 		return scene{}, nil
+	}
+	if order.SubjectKind(r.SubjectKind) == order.SubjectRefund {
+		return refundScene(ctx, w, order.RefundID(r.SubjectID))
 	}
 	o, err := w.read.OrderLock(ctx, *r.OrderID)
 	if err != nil {
@@ -231,16 +240,50 @@ func decisionScene(ctx context.Context, w *work, r sqlcgen.Review) (scene, error
 			return sc, err
 		}
 		sc.attempt = &a
+		if d.Decision == order.DecideRefund {
+			return sc, sc.readMoney(ctx, w)
+		}
 	case order.SubjectUnit:
 		u, err := w.read.UnitLock(ctx, r.SubjectID)
 		if err != nil {
 			return sc, err
 		}
 		sc.unit = &u
-	case order.SubjectRefund:
-		return refundScene(ctx, w, order.RefundID(r.SubjectID))
 	}
 	return sc, nil
+}
+
+// readMoney locks the attempt's payment, if it captured, and reads what its refunds come to.
+func (sc *scene) readMoney(ctx context.Context, w *work) error {
+	paid, err := w.read.RefundPaymentLock(ctx, sc.attempt.AttemptID)
+	if err != nil || len(paid) == 0 {
+		return err
+	}
+	sums, err := w.read.RefundSums(ctx, sc.attempt.AttemptID)
+	if err == nil {
+		sc.setMoney(paid[0], sums)
+	}
+	return err
+}
+
+// orphanScene holds the orphan, and before it the order and the attempt that the decision names, if there is such a one.
+func orphanScene(ctx context.Context, w *work, r sqlcgen.Review, d order.Decision) (scene, error) {
+	var sc scene
+	if d.Decision == order.DecideLinkPayment && d.AttemptID != "" {
+		row, err := w.read.AttemptLock(ctx, string(d.AttemptID))
+		if err != nil && !isNoRows(err) {
+			return sc, err
+		}
+		if err == nil {
+			if sc, err = newScene(row.Order); err != nil {
+				return sc, err
+			}
+			sc.attempt = &row.PaymentAttempt
+		}
+	}
+	o, err := w.read.OrphanLock(ctx, r.SubjectID)
+	sc.orphan = &o
+	return sc, err
 }
 
 // lastSend tells the rule whether a request of the unit may still be under way.
@@ -277,6 +320,16 @@ func (m *deciding) write(ctx context.Context, w *work, sc *scene, r sqlcgen.Revi
 			return err
 		}
 	}
+	if c.OpenRefund != nil {
+		op, why, err := m.openRefund(ctx, w, *sc, r, d, *c.OpenRefund)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return m.reject(why)
+		}
+		x.op = op
+	}
 	if err := m.store.write(ctx, w, sc, c, cause{trigger: order.DecisionMade, decision: d.DecisionID}); err != nil {
 		return err
 	}
@@ -291,6 +344,11 @@ func (m *deciding) write(ctx context.Context, w *work, sc *scene, r sqlcgen.Revi
 			return err
 		}
 	}
+	if c.Link {
+		if err := link(ctx, w, sc); err != nil {
+			return err
+		}
+	}
 	if err := endOrBump(ctx, w, sc, r, d, c); err != nil {
 		return err
 	}
@@ -300,7 +358,7 @@ func (m *deciding) write(ctx context.Context, w *work, sc *scene, r sqlcgen.Revi
 	}
 	by := x.t.By
 	p := sqlcgen.DecisionInsertParams{
-		DecisionID: d.DecisionID, ReviewID: r.ReviewID, ReviewVersion: r.Version, OrderID: r.OrderID, Decision: string(d.Decision),
+		DecisionID: d.DecisionID, ReviewID: r.ReviewID, ReviewVersion: r.Version, OrderID: sc.orderID(), Decision: string(d.Decision),
 		Actor: by.Name, ActorRole: string(by.Role), ActorClaimed: !by.Authenticated, Channel: string(by.Channel), Reason: d.Reason,
 		Evidence: evidence, Before: []byte(before), After: []byte(subjectStates(*sc)), OperationID: x.op,
 	}
@@ -313,10 +371,58 @@ func (m *deciding) write(ctx context.Context, w *work, sc *scene, r sqlcgen.Revi
 	if err := w.write.DecisionInsert(ctx, p); err != nil {
 		return err
 	}
-	if r.OrderID == nil {
+	if sc.order.OrderID == "" {
 		return nil
 	}
-	return w.write.OrderRaiseWork(ctx, *r.OrderID)
+	return w.write.OrderRaiseWork(ctx, sc.order.OrderID)
+}
+
+func (sc *scene) orderID() *string {
+	if sc.order.OrderID == "" {
+		return nil
+	}
+	return &sc.order.OrderID
+}
+
+// openRefund stores the refund a person decided, as RefundOpen does what a caller asked for. A word instead of an operation says why
+// it cannot be.
+func (m *deciding) openRefund(ctx context.Context, w *work, sc scene, r sqlcgen.Review, d order.Decision, ask money.Amount) (op, why string, err error) {
+	if m.door.Refund == nil {
+		return "", "refund_not_possible_here", nil
+	}
+	draft, err := m.door.Refund(ctx, RefundPlan{Attempt: *sc.attempt, Payment: sc.paid, Amount: ask, Left: sc.money.Left()})
+	switch f := fault.As(err); {
+	case err == nil:
+	case f.Class == fault.Invalid, f.Class == fault.Misconfigured:
+		return "", "refund_not_possible", nil // the provider's rules, or ours, do not take it: nothing was sent
+	default:
+		return "", "", err
+	}
+	draft.OrderID, draft.Client = order.ID(sc.order.OrderID), order.ClientID(sc.order.ClientID)
+	draft.CallerKey, draft.Attempt = "decision/"+d.DecisionID, order.AttemptID(sc.attempt.AttemptID)
+	draft.Amount, draft.LeftMinor, draft.Reason = ask, sc.money.Left(), order.ReviewReason(r.Reason).RefundWord()
+	if draft.Operation.ID != order.RefundOperation(draft.ID) || draft.Operation.Kind != "refund" {
+		return "", "", fault.New(fault.InternalError, "decide refund") // the key is derived, not chosen (rule 7)
+	}
+	_, err = insertRefund(ctx, w, sc, draft, sc.refunds+1)
+	return string(draft.Operation.ID), "", err
+}
+
+// link binds the orphan's payment to the attempt and has the provider asked about it.
+func link(ctx context.Context, w *work, sc *scene) error {
+	a := sc.attempt
+	a.ProviderPaymentID, a.Version = sc.orphan.ProviderPaymentID, a.Version+1
+	if err := w.write.AttemptLinkPayment(ctx, a.ProviderPaymentID, a.AttemptID); err != nil {
+		return err
+	}
+	if err := w.write.OrphanLinkTo(ctx, a.AttemptID, sc.orphan.OrphanID); err != nil {
+		return err
+	}
+	if err := w.write.ReviewsTouch(ctx, sqlcgen.ReviewsTouchParams{SubjectVersion: a.Version, SubjectKind: string(order.SubjectAttempt), SubjectID: a.AttemptID}); err != nil {
+		return err
+	}
+	sc.orphan.Status = "linked"
+	return wantLooks(ctx, w, "operator", []reconcile.Look{{Attempt: order.AttemptID(a.AttemptID)}})
 }
 
 func (m *deciding) writeIssuance(ctx context.Context, w *work, sc *scene, d order.Decision, op string) error {
@@ -344,6 +450,10 @@ func endOrBump(ctx context.Context, w *work, sc *scene, r sqlcgen.Review, d orde
 	case order.SubjectEvent:
 		return w.write.DeliverySkip(ctx, r.SubjectID, sc.order.OrderID)
 	case order.SubjectOrphan:
+		if c.Link {
+			return nil
+		}
+		sc.orphan.Status = "closed"
 		return w.write.OrphanClose(ctx, r.SubjectID)
 	}
 	return nil
@@ -351,12 +461,18 @@ func endOrBump(ctx context.Context, w *work, sc *scene, r sqlcgen.Review, d orde
 
 // subjectStates is the decision's before and after, as JSON.
 func subjectStates(sc scene) string {
-	m := map[string]any{"order": sc.order.Status}
+	m := map[string]any{}
+	if sc.order.OrderID != "" {
+		m["order"] = sc.order.Status
+	}
 	if sc.attempt != nil {
 		m["attempt"], m["attempt_version"] = sc.attempt.Status, sc.attempt.Version
 	}
 	if sc.unit != nil {
 		m["unit"], m["unit_version"] = sc.unit.Status, sc.unit.Version
+	}
+	if sc.orphan != nil {
+		m["orphan"] = sc.orphan.Status
 	}
 	if sc.refund != nil {
 		m["refund"], m["refund_version"] = sc.refund.Status, sc.refund.Version

@@ -183,7 +183,7 @@ func TestIssuanceRecord(t *testing.T) {
 }
 
 // A process that wakes up after a person decided a rerun must not send the old request again, nor the reverse (PC-59).
-func TestOldRequestIsNotRepeatedAfterARerun(t *testing.T) {
+func TestPC59_OldRequestIsNotRepeatedAfterARerun(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	u := e.oneUnit()
@@ -213,7 +213,7 @@ func TestOldRequestIsNotRepeatedAfterARerun(t *testing.T) {
 }
 
 // Internal units need no issuer: provided in batches, once, and the order completes with the last (PC-41).
-func TestFulfillInternalInBatches(t *testing.T) {
+func TestPC41_FulfillInternalInBatches(t *testing.T) {
 	t.Parallel()
 	e := setup(t, "mail")
 	e.pay(e.place("o", grantLine(5)))

@@ -110,14 +110,20 @@ func (a *API) mount(inner http.Handler) {
 		Refuse: refuseKey, Count: a.countGuard,
 	})
 	checkout := a.authenticate(scopeCheckout)
-	operate := a.authenticate(scopeOperate)
-	read := a.authenticate(scopeCheckout, scopeOperate)
+	operate := a.authenticate(scopeOperate, scopeApprove)
+	read := a.authenticate(scopeCheckout, scopeView, scopeOperate, scopeApprove)
 	a.mux.Handle("POST /v1/orders", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/payments", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/refunds", operate(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("GET /v1/orders/{id}", read(inner))
 	a.mux.Handle("GET /v1/orders/{id}/records", read(inner))
 	a.mux.Handle("GET /v1/orders/{id}/records.csv", read(inner))
+	see := a.authenticate(scopeView, scopeOperate, scopeApprove)
+	a.mux.Handle("GET /v1/reviews", see(inner))
+	a.mux.Handle("GET /v1/reviews/{id}", see(inner))
+	a.mux.Handle("GET /v1/figures", see(inner))
+	a.mux.Handle("POST /v1/reviews/{id}/decisions", see(readBody(a.checkBody(inner))))
+	a.mux.Handle("POST /v1/reviews/{id}/take", see(readBody(a.checkBody(inner))))
 	a.mux.Handle("PUT /v1/stock/{sku}", checkout(readBody(a.checkBody(inner))))
 	for _, r := range a.d.Also {
 		a.mux.Handle(r.Pattern, r.Handler)
@@ -208,7 +214,7 @@ func (a *API) describe(h huma.API) {
 				continue
 			}
 			op.Responses["default"] = problems
-			if op.Method == http.MethodPost {
+			if op.Method == http.MethodPost && op.OperationID != "take-review" { // taking twice is taking once
 				op.Parameters = append(op.Parameters, &huma.Param{
 					Name: idempotency.Header, In: "header", Required: true, Schema: &huma.Schema{Type: "string"},
 					Description: "1 to 255 visible ASCII characters, one per business operation. Repeating a request with its key is always safe.",
@@ -262,4 +268,5 @@ func (a *API) register(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "set-stock", Method: http.MethodPut, Path: "/v1/stock/{sku}", MaxBodyBytes: MaxBody + 1, Summary: "Set what is on hand of a sku",
 	}, a.setStock)
+	a.registerReviews(h)
 }

@@ -52,6 +52,10 @@ const (
 	typeMoreThanLeft  = "more-than-left"
 	typeDisputed      = "refund-disputed"
 	typeRefundForm    = "refund-invalid"
+	typeReviewMoved   = "review-moved"
+	typeReviewTaken   = "review-taken"
+	typeNotDecided    = "decision-refused"
+	typeMayNotDecide  = "decision-forbidden"
 	typeEncoded       = "body-encoded"
 	typeUnproven      = "webhook-unproven"
 	typeNotNotice     = "webhook-malformed"
@@ -91,6 +95,10 @@ var problemTypes = []ProblemType{
 	{typeMoreThanLeft, 409, "More than left", "That much cannot go back any more; left says how much can. What is being found out counts as gone."},
 	{typeDisputed, 409, "Refund disputed", "The buyer's bank has given this money back, or may: a refund on top of it would pay twice."},
 	{typeRefundForm, 422, "Refund invalid", "The gateway cannot give this money back as it stands; nothing was sent."},
+	{typeReviewMoved, 409, "Review moved", "Somebody else decided, or what the review is about changed; why says which. Read the review again before deciding."},
+	{typeReviewTaken, 409, "Review taken", "Another person has this review; assigned_to says who. Name that person in from to take it over."},
+	{typeNotDecided, 422, "Decision refused", "The review, or the state of what it is about, does not allow this decision; why says what is missing."},
+	{typeMayNotDecide, 403, "Decision forbidden", "Whoever holds this key may not decide this; why says which role, door or person it takes."},
 	{typeEncoded, 415, "Body encoded", "Send the body without a content encoding: it is proven byte by byte."},
 	{typeUnproven, 401, "Webhook unproven", "Nothing proves that the webhook comes from the provider now; nothing was stored."},
 	{typeNotNotice, 400, "Webhook malformed", "The webhook does not have the provider's form; nothing was stored."},
@@ -127,6 +135,9 @@ type Problem struct {
 	Payment *view.Attempt `json:"payment,omitempty" doc:"the attempt that stands in the way, with its current outcome"`
 	Order   *view.Summary `json:"order,omitempty" doc:"the order as it is now"`
 	Left    *int64        `json:"left,omitempty" doc:"for more-than-left: what may still go back, in minor units"`
+
+	Why    string `json:"why,omitempty" doc:"one stable word for what stands in the way of a decision"`
+	Holder string `json:"assigned_to,omitempty" doc:"for review-taken: who has it"`
 
 	retryAfter time.Duration
 	header     http.Header

@@ -166,7 +166,9 @@ type Review struct {
 	SubjectKind string               `json:"subject_kind"`
 	SubjectID   string               `json:"subject_id"`
 	Status      string               `json:"status"`
-	Owner       string               `json:"owner,omitempty"`
+	Owner       string               `json:"owner,omitempty" doc:"the group that answers for it"`
+	AssignedTo  string               `json:"assigned_to,omitempty" doc:"the person who has taken it"`
+	Gateway     string               `json:"gateway,omitempty" doc:"the other side it is about: a provider, an issuer or a receiver"`
 	OpenedAt    time.Time            `json:"opened_at"`
 	NextCheckAt *time.Time           `json:"next_check_at,omitempty"`
 	ResolvedAt  *time.Time           `json:"resolved_at,omitempty"`
@@ -184,9 +186,15 @@ type DecisionRow struct {
 	Decision     string          `json:"decision"`
 	Actor        string          `json:"actor"`
 	ActorClaimed bool            `json:"actor_claimed" doc:"true when nobody checked who the actor is"`
+	ActorRole    string          `json:"actor_role"`
 	Channel      string          `json:"channel"`
 	Reason       string          `json:"reason"`
 	Evidence     json.RawMessage `json:"evidence"`
+	Before       json.RawMessage `json:"before" doc:"the states before it"`
+	After        json.RawMessage `json:"after" doc:"the states after it"`
+	OperationID  string          `json:"operation_id,omitempty" doc:"the outside write it is about, or opened"`
+	Approver     string          `json:"approver,omitempty" doc:"the second person, where one was needed"`
+	ApprovalNote string          `json:"approval_reason,omitempty" doc:"in that person's words"`
 	At           time.Time       `json:"at"`
 }
 
@@ -240,12 +248,7 @@ func OrderOf(v store.View, box *seal.Box) Order {
 	for _, r := range v.Reviews {
 		o.Reviews = append(o.Reviews, ReviewOf(r))
 	}
-	for _, d := range v.Decisions {
-		o.Decisions = append(o.Decisions, DecisionRow{
-			ID: d.DecisionID, ReviewID: d.ReviewID, Decision: d.Decision, Actor: d.Actor, ActorClaimed: d.ActorClaimed, Channel: d.Channel,
-			Reason: d.Reason, Evidence: d.Evidence, At: d.At.UTC(),
-		})
-	}
+	o.Decisions = append(o.Decisions, decisionsOf(v.Decisions)...)
 	o.History = historyOf(v)
 	return o
 }
@@ -296,7 +299,7 @@ func ReviewOf(r sqlcgen.Review) Review {
 	g := order.GuidanceOf(order.ReviewReason(r.Reason))
 	v := Review{
 		ID: order.ReviewID(r.ReviewID), Version: r.Version, Reason: order.ReviewReason(r.Reason), Code: r.Code, SubjectKind: r.SubjectKind,
-		SubjectID: r.SubjectID, Status: r.Status, Owner: r.Owner, OpenedAt: r.OpenedAt.UTC(), ResolvedAt: utc(r.ResolvedAt), ResolvedBy: r.ResolvedBy,
+		SubjectID: r.SubjectID, Status: r.Status, Owner: r.Owner, AssignedTo: r.AssignedTo, Gateway: r.Gateway, OpenedAt: r.OpenedAt.UTC(), ResolvedAt: utc(r.ResolvedAt), ResolvedBy: r.ResolvedBy,
 		Means: g.Means, Allowed: g.Allowed, Forbidden: g.Forbidden,
 	}
 	if r.Status != "open" {

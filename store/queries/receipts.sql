@@ -141,6 +141,19 @@ WHERE subject_kind = 'orphan' AND status = 'open' AND subject_id IN (SELECT orph
 -- name: OrphanClose :exec
 UPDATE orphan_payments SET status = 'closed', ended_at = now() WHERE orphan_id = $1 AND status = 'open';
 
+-- name: OrphanLock :one
+SELECT * FROM orphan_payments WHERE orphan_id = $1 FOR UPDATE;
+
+-- name: OrphanLinkTo :exec
+-- A person says whose payment it is.
+UPDATE orphan_payments SET status = 'linked', attempt_id = sqlc.arg(attempt_id)::text, ended_at = now(), last_seen_at = now()
+WHERE orphan_id = sqlc.arg(orphan_id) AND status = 'open';
+
+-- name: AttemptLinkPayment :exec
+-- The attempt gets the payment's id, which no other has (a unique index), and a look that was made before is older than that (rule 5).
+UPDATE payment_attempts SET provider_payment_id = sqlc.arg(provider_payment_id), version = version + 1
+WHERE attempt_id = sqlc.arg(attempt_id) AND provider_payment_id IN ('', sqlc.arg(provider_payment_id));
+
 -- name: OrphanGet :one
 SELECT * FROM orphan_payments WHERE orphan_id = $1;
 

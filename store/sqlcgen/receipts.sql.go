@@ -123,6 +123,17 @@ func (q *Queries) AttemptByReturnToken(ctx context.Context, returnTokenHash []by
 	return i, err
 }
 
+const attemptLinkPayment = `-- name: AttemptLinkPayment :exec
+UPDATE payment_attempts SET provider_payment_id = $1, version = version + 1
+WHERE attempt_id = $2 AND provider_payment_id IN ('', $1)
+`
+
+// The attempt gets the payment's id, which no other has (a unique index), and a look that was made before is older than that (rule 5).
+func (q *Queries) AttemptLinkPayment(ctx context.Context, providerPaymentID string, attemptID string) error {
+	_, err := q.db.Exec(ctx, attemptLinkPayment, providerPaymentID, attemptID)
+	return err
+}
+
 const hintsPrune = `-- name: HintsPrune :execrows
 DELETE FROM webhook_receipts WHERE receipt_id IN (
     SELECT w.receipt_id FROM webhook_receipts w
@@ -292,6 +303,45 @@ SELECT orphan_id, gateway, account, environment, subject, provider_payment_id, m
 
 func (q *Queries) OrphanGet(ctx context.Context, orphanID string) (OrphanPayment, error) {
 	row := q.db.QueryRow(ctx, orphanGet, orphanID)
+	var i OrphanPayment
+	err := row.Scan(
+		&i.OrphanID,
+		&i.Gateway,
+		&i.Account,
+		&i.Environment,
+		&i.Subject,
+		&i.ProviderPaymentID,
+		&i.MerchantReference,
+		&i.Says,
+		&i.Currency,
+		&i.CapturedMinor,
+		&i.ProviderAt,
+		&i.Status,
+		&i.AttemptID,
+		&i.FirstSeenAt,
+		&i.LastSeenAt,
+		&i.EndedAt,
+	)
+	return i, err
+}
+
+const orphanLinkTo = `-- name: OrphanLinkTo :exec
+UPDATE orphan_payments SET status = 'linked', attempt_id = $1::text, ended_at = now(), last_seen_at = now()
+WHERE orphan_id = $2 AND status = 'open'
+`
+
+// A person says whose payment it is.
+func (q *Queries) OrphanLinkTo(ctx context.Context, attemptID string, orphanID string) error {
+	_, err := q.db.Exec(ctx, orphanLinkTo, attemptID, orphanID)
+	return err
+}
+
+const orphanLock = `-- name: OrphanLock :one
+SELECT orphan_id, gateway, account, environment, subject, provider_payment_id, merchant_reference, says, currency, captured_minor, provider_at, status, attempt_id, first_seen_at, last_seen_at, ended_at FROM orphan_payments WHERE orphan_id = $1 FOR UPDATE
+`
+
+func (q *Queries) OrphanLock(ctx context.Context, orphanID string) (OrphanPayment, error) {
+	row := q.db.QueryRow(ctx, orphanLock, orphanID)
 	var i OrphanPayment
 	err := row.Scan(
 		&i.OrphanID,
