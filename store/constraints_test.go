@@ -75,6 +75,13 @@ var breaches = map[string]string{
 	"orders_hold_of_paid":       `UPDATE orders SET hold = 'dispute' WHERE order_id = 'o2'`,
 	"orders_done_not_ahead":     `UPDATE orders SET done_seq = work_seq + 1`,
 
+	"operators_login_form":             `INSERT INTO operators VALUES ('Ann!', 'Ann', 'viewer', '$argon2id$x')`,
+	"operators_name_present":           `INSERT INTO operators VALUES ('ann', '', 'viewer', '$argon2id$x')`,
+	"operators_role_known":             `INSERT INTO operators VALUES ('ann', 'Ann', 'king', '$argon2id$x')`,
+	"operators_password_hashed":        `INSERT INTO operators VALUES ('ann', 'Ann', 'viewer', 'secret')`,
+	"operator_sessions_hash_is_sha256": `INSERT INTO operator_sessions VALUES ('', 'ann', now(), now() + interval '1 hour')`,
+	"operator_sessions_end":            `INSERT INTO operator_sessions VALUES (decode(repeat('00', 32), 'hex'), 'ann', now(), now())`,
+
 	"order_lines_quantity_positive":   `UPDATE order_lines SET quantity = 0, amount_minor = 0`,
 	"order_lines_amount_adds_up":      `UPDATE order_lines SET amount_minor = amount_minor + 1`,
 	"order_lines_amount_not_negative": `UPDATE order_lines SET unit_amount_minor = -1, amount_minor = -quantity`,
