@@ -88,7 +88,7 @@ func (a *Activities) closeAttempt(ctx context.Context, id order.AttemptID) (Paym
 	if err != nil {
 		return PaymentResult{}, err
 	}
-	c, ok := t.gw.(gateways.Canceler)
+	_, ok := t.gw.(gateways.Canceler)
 	pending := t.att.Status == string(order.AttemptPending)
 	if pending && (!ok || !t.overdue()) {
 		return PaymentResult{Outcome: order.Pending}, nil
@@ -96,19 +96,8 @@ func (a *Activities) closeAttempt(ctx context.Context, id order.AttemptID) (Paym
 	if !ok || (!pending && t.att.Status != string(order.AttemptDeclined)) {
 		return PaymentResult{Outcome: order.Declined}, nil
 	}
-	if t.operation(gateways.Cancel) == nil {
-		p, err := c.PlanCancel(t.att.ProviderPaymentID)
-		if err != nil {
-			return PaymentResult{}, err
-		}
-		op := order.NewOperationID() // the row that stands wins; a second id is never used
-		d := store.OperationDraft{ID: op, Kind: string(p.Kind), Sealed: a.d.Box.Seal(p.Request, OperationAAD(op)), Fingerprint: a.d.Box.Fingerprint(p.Request)}
-		if err := a.d.Store.AttemptAddOperation(ctx, id, order.ID(t.att.OrderID), d); err != nil {
-			return PaymentResult{}, err
-		}
-		if t, err = a.open(ctx, id); err != nil {
-			return PaymentResult{}, err
-		}
+	if t, err = a.withCancel(ctx, t); err != nil {
+		return PaymentResult{}, err
 	}
 	r, err := t.perform(ctx, *t.operation(gateways.Cancel), true)
 	if err == nil && r.Outcome == order.Unknown {

@@ -120,6 +120,9 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 	if op == nil { // a rerun was decided, and then the request before it turned out to have issued: only a person can tell
 		return u.unknown(ctx)
 	}
+	if u.canceled() && notDone(*op) {
+		return u.stop(ctx, false)
+	}
 	if maySend && notDone(*op) {
 		return u.again(ctx, *op, false)
 	}
@@ -137,11 +140,14 @@ func (u unitTry) resolve(ctx context.Context, maySend bool) (UnitResult, error) 
 		if o.Outcome != issuers.NotFound {
 			return u.keep(ctx, o, "lookup")
 		}
-		if !gone(age, caps.NotFoundFinalAfter, caps.SendTimeout) && !caps.Idempotent {
+		if u.canceled() && gone(age, caps.NotFoundFinalAfter, caps.SendTimeout) {
+			return u.stop(ctx, true)
+		}
+		if u.canceled() || !gone(age, caps.NotFoundFinalAfter, caps.SendTimeout) && !caps.Idempotent {
 			return UnitResult{}, fault.New(fault.IssuanceNotFound, "look issuance up")
 		}
 	}
-	if !maySend || caps.Opaque() {
+	if !maySend || caps.Opaque() || u.canceled() {
 		return u.unknown(ctx)
 	}
 	return u.again(ctx, *op, true)

@@ -169,7 +169,7 @@ SELECT o.order_id, o.status, o.total_minor, o.currency, o.done_seq = o.work_seq,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('intent', p.provider_payment_id, 'merchant_reference', a.merchant_reference, 'currency', p.currency,
             'captured', p.captured_minor, 'refunded', p.refunded_minor)), '[]'::jsonb)
      FROM payments p LEFT JOIN payment_attempts a USING (attempt_id) WHERE p.order_id = o.order_id),
-    (SELECT coalesce(sum(l.quantity), 0)::int FROM order_lines l WHERE l.order_id = o.order_id),
+    (SELECT coalesce(sum(l.quantity), 0)::int FROM order_lines l WHERE l.order_id = o.order_id AND l.revision = o.revision),
     (SELECT count(*)::int FROM fulfillment_units u WHERE u.order_id = o.order_id AND u.status = 'issued'),
     (SELECT count(*)::int FROM issuances i WHERE i.order_id = o.order_id AND i.revoked_at IS NULL),
     (SELECT count(*)::int FROM grants g WHERE g.order_id = o.order_id AND g.revoked_at IS NULL),

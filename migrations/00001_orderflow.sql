@@ -44,6 +44,7 @@ CREATE TABLE orders (
     expires_at        timestamptz NOT NULL,
     work_seq          bigint NOT NULL DEFAULT 0,
     done_seq          bigint NOT NULL DEFAULT 0,
+    cancel_id         text NOT NULL DEFAULT '', -- somebody wants it not to be carried out: nothing that takes money is sent any more
     work_at           timestamptz NOT NULL DEFAULT now(),
     swept_seq         bigint NOT NULL DEFAULT 0, -- the work the sweep has told the order's run about
     sweeps            integer NOT NULL DEFAULT 0,
@@ -89,7 +90,8 @@ CREATE TABLE order_lines (
     tax_rate          text NOT NULL,
     action            text NOT NULL,
     issuer            text NOT NULL,
-    PRIMARY KEY (order_id, line_no),
+    revision          integer NOT NULL DEFAULT 1, -- of the promise; what was promised before stays
+    PRIMARY KEY (order_id, revision, line_no),
     CONSTRAINT order_lines_quantity_positive CHECK (quantity > 0),
     CONSTRAINT order_lines_amount_adds_up CHECK (amount_minor = unit_amount_minor * quantity),
     CONSTRAINT order_lines_amount_not_negative CHECK (unit_amount_minor >= 0),
@@ -104,7 +106,8 @@ CREATE TABLE order_adjustments (
     kind         text NOT NULL,
     amount_minor bigint NOT NULL,
     tax_rate     text NOT NULL DEFAULT '', -- what it is stated for; empty = not stated
-    PRIMARY KEY (order_id, adj_no),
+    revision     integer NOT NULL DEFAULT 1,
+    PRIMARY KEY (order_id, revision, adj_no),
     -- An included tax is in the prices already: it informs records and enters no sum.
     CONSTRAINT order_adjustments_kind_known CHECK (kind IN ('discount', 'shipping', 'tax', 'included_tax')),
     CONSTRAINT order_adjustments_sign CHECK ((kind = 'discount') = (amount_minor < 0))
@@ -141,6 +144,7 @@ CREATE TABLE payment_attempts (
     looks_asked         bigint NOT NULL DEFAULT 0, -- how often somebody wanted a settled attempt looked at; a look answers those it had read
     created_at          timestamptz NOT NULL DEFAULT now(),
     closed_at           timestamptz,
+    revision            integer NOT NULL DEFAULT 1, -- of the promise it pays for
     CONSTRAINT attempts_status_known CHECK (status IN ('created', 'sent', 'unknown', 'pending', 'succeeded', 'declined', 'closed')),
     CONSTRAINT attempts_environment_known CHECK (environment IN ('test', 'live')),
     CONSTRAINT attempts_amount_positive CHECK (amount_minor > 0),
@@ -215,7 +219,7 @@ CREATE TABLE fulfillment_units (
     next_check_at timestamptz,
     created_at    timestamptz NOT NULL DEFAULT now(),
     issued_at     timestamptz,
-    FOREIGN KEY (order_id, line_no) REFERENCES order_lines,
+    FOREIGN KEY (order_id, revision, line_no) REFERENCES order_lines,
     -- The unit is the key of goods, never the attempt: two captures still give one ticket (S6).
     CONSTRAINT units_identity_unique UNIQUE (order_id, line_no, ordinal, action, revision),
     CONSTRAINT units_status_known CHECK (status IN ('planned', 'issuing', 'unknown', 'issued', 'refused', 'canceled', 'revoked')),
@@ -307,6 +311,26 @@ CREATE INDEX refunds_to_check ON refunds (next_check_at) WHERE next_check_at IS 
 CREATE INDEX refunds_unknown_by_age ON refunds (created_at) WHERE status = 'unknown';
 CREATE INDEX refunds_by_order ON refunds (order_id, created_at);
 
+-- Somebody wants an order not to be carried out.
+CREATE TABLE cancels (
+    cancel_id  text PRIMARY KEY,
+    order_id   text NOT NULL REFERENCES orders,
+    client_id  text NOT NULL,
+    caller_key text NOT NULL,
+    reason     text NOT NULL,
+    status     text NOT NULL,
+    refund_id  text REFERENCES refunds, -- what it gave back; none where nothing was owed, or a person says how much
+    code       text NOT NULL DEFAULT '', -- why the money was left to a person
+    created_at timestamptz NOT NULL DEFAULT now(),
+    closed_at  timestamptz,
+    CONSTRAINT cancels_status_known CHECK (status IN ('waiting', 'stopping', 'done')),
+    CONSTRAINT cancels_reason_is_word CHECK (reason ~ '^[a-z][a-z0-9_]{0,49}$'),
+    CONSTRAINT cancels_done_has_time CHECK ((status = 'done') = (closed_at IS NOT NULL)),
+    -- The money of an order is given back by one cancel, once.
+    CONSTRAINT cancels_one_per_order UNIQUE (order_id),
+    CONSTRAINT cancels_caller_key_unique UNIQUE (client_id, caller_key)
+);
+
 CREATE TABLE issuances (
     issuance_id        text PRIMARY KEY,
     unit_id            text NOT NULL REFERENCES fulfillment_units,
@@ -344,8 +368,9 @@ CREATE TABLE stock_movements (
     sku      text NOT NULL REFERENCES stock,
     quantity bigint NOT NULL,
     at       timestamptz NOT NULL DEFAULT now(),
-    FOREIGN KEY (order_id, line_no) REFERENCES order_lines,
-    CONSTRAINT stock_movements_once PRIMARY KEY (order_id, line_no, ordinal, kind),
+    revision integer NOT NULL DEFAULT 1,
+    FOREIGN KEY (order_id, revision, line_no) REFERENCES order_lines,
+    CONSTRAINT stock_movements_once PRIMARY KEY (order_id, revision, line_no, ordinal, kind),
     CONSTRAINT stock_movements_kind_known CHECK (kind IN ('reserve', 'commit', 'release', 'reserve_again', 'release_again')),
     CONSTRAINT stock_movements_shape CHECK (quantity > 0 AND (ordinal = 0) = (kind <> 'commit'))
 );

@@ -435,8 +435,11 @@ func (f Facts) closeWithEvidence(d Decision) Change {
 	if d.Evidence.Proof == "" {
 		return rejected("evidence_proof_missing")
 	}
-	if f.Review.SubjectKind == SubjectRefund {
+	switch f.Review.SubjectKind {
+	case SubjectRefund:
 		return f.closeRefund()
+	case SubjectUnit:
+		return f.closeUnit()
 	}
 	c := Change{Verdict: Applied, EndReview: true}
 	if f.Review.SubjectKind != SubjectAttempt || f.Attempt == nil {

@@ -27,10 +27,12 @@ type Facts struct {
 type OrderFacts struct {
 	Status     Status
 	Version    int64
-	Hold       Hold // why units wait
-	External   bool // a person recorded that it was paid by other means
-	TermsHold  bool // expired, and so lately that its policy still keeps the promise
-	StockThere bool // what it had reserved can be reserved again; read under the stock's lock, only for an expired order
+	Hold       Hold   // why units wait
+	External   bool   // a person recorded that it was paid by other means
+	TermsHold  bool   // expired, and so lately that its policy still keeps the promise
+	StockThere bool   // what it had reserved can be reserved again; read under the stock's lock, only for an expired order
+	Revision   int    // of the promise
+	Cancel     Status // of the order's cancel; empty = nobody asked for one
 }
 
 // AttemptFacts is what we asked, as it was stored before anything was sent.
@@ -42,6 +44,7 @@ type AttemptFacts struct {
 	MerchantReference string
 	ProviderPaymentID string // empty until the provider's id is stored
 	Amount            money.Amount
+	Revision          int // of the promise it pays for
 }
 
 // UnitFacts is one thing to provide.
@@ -189,13 +192,18 @@ const (
 	RefundClaimed      TriggerKind = "refund_claimed"      // its request is about to be sent
 	RefundObserved     TriggerKind = "refund_observed"     // a provider said something about it
 	RefundUnresolved   TriggerKind = "refund_unresolved"   // the bound for lookups has passed, or nothing can look
+	CancelAsked        TriggerKind = "cancel_asked"        // somebody wants the order not to be carried out
+	CancelSettled      TriggerKind = "cancel_settled"      // what a canceled order had under way is over, and its money is seen to
+	UnitStopped        TriggerKind = "unit_stopped"        // the order is canceled, and the unit's request provably did nothing
+	PromiseReplaced    TriggerKind = "promise_replaced"    // the checkout states the order anew
 	DecisionMade       TriggerKind = "decision_made"       // a person decided
 )
 
 // TriggerKinds lists every trigger, for exhaustive tests.
 var TriggerKinds = []TriggerKind{
 	AttemptOpened, AttemptClaimed, PaymentObserved, PaymentUnresolved, OrderLapsed, UnitClaimed, UnitProvided,
-	IssuanceObserved, IssuanceUnresolved, FulfillmentChecked, RefundOpened, RefundClaimed, RefundObserved, RefundUnresolved, DecisionMade,
+	IssuanceObserved, IssuanceUnresolved, FulfillmentChecked, RefundOpened, RefundClaimed, RefundObserved, RefundUnresolved,
+	CancelAsked, CancelSettled, UnitStopped, PromiseReplaced, DecisionMade,
 }
 
 // Trigger is one thing that happened, with what belongs to it.
@@ -209,7 +217,7 @@ type Trigger struct {
 	By       Actor        // for DecisionMade: who decides, or who proposed
 	Approver *Actor       // for DecisionMade: the second person; nil = nobody yet
 	Rules    DecisionRules
-	Code     string // fault code, for the Unresolved triggers
+	Code     string // fault code, for the Unresolved triggers; why a person has to see to the money, for CancelSettled
 }
 
 // Verdict says what became of a trigger.
@@ -239,6 +247,7 @@ type EventType string
 const (
 	EventOrderPaid       EventType = "order.paid"
 	EventOrderCompleted  EventType = "order.completed"
+	EventOrderCanceled   EventType = "order.canceled"
 	EventPaymentDeclined EventType = "payment.declined"
 	EventRefundSucceeded EventType = "refund.succeeded"
 	EventRefundFailed    EventType = "refund.failed"
@@ -272,6 +281,7 @@ type Change struct {
 	LookRefunds bool        // each refund of the payment has to be looked at: less went back than they say
 	LookPayment bool        // the payment has to be looked at: what it says of money that went back does not fit our books
 	PlanUnits   bool        // create the order's units
+	StopUnits   bool        // cancel the order's units that nobody is issuing
 	NewOp       bool        // the unit's generation rises: a decision opened a new operation (rule 7)
 	Events      []EventType
 	Open        []Opening

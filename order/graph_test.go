@@ -32,8 +32,8 @@ func union(ms ...map[Transition]bool) map[Transition]bool {
 
 // published is the graph as docs/states.md draws it, without the first states that the store writes with the row.
 var published = union(
-	edges(SubjectOrder, OrderOpen, OrderPaid, OrderExpired),
-	edges(SubjectOrder, OrderPaid, OrderCompleted),
+	edges(SubjectOrder, OrderOpen, OrderPaid, OrderExpired, OrderCanceled),
+	edges(SubjectOrder, OrderPaid, OrderCompleted, OrderCanceled),
 	edges(SubjectOrder, OrderExpired, OrderPaid),
 
 	edges(SubjectAttempt, "", AttemptCreated),
@@ -44,10 +44,10 @@ var published = union(
 	edges(SubjectAttempt, AttemptDeclined, AttemptPending, AttemptSucceeded, AttemptClosed),
 	edges(SubjectAttempt, AttemptClosed, AttemptSucceeded),
 
-	edges(SubjectUnit, UnitPlanned, UnitIssuing, UnitIssued, UnitUnknown, UnitRefused),
-	edges(SubjectUnit, UnitIssuing, UnitIssued, UnitRefused, UnitUnknown),
-	edges(SubjectUnit, UnitUnknown, UnitIssued, UnitRefused, UnitPlanned),
-	edges(SubjectUnit, UnitRefused, UnitIssued, UnitPlanned),
+	edges(SubjectUnit, UnitPlanned, UnitIssuing, UnitIssued, UnitUnknown, UnitRefused, UnitCanceled),
+	edges(SubjectUnit, UnitIssuing, UnitIssued, UnitRefused, UnitUnknown, UnitCanceled),
+	edges(SubjectUnit, UnitUnknown, UnitIssued, UnitRefused, UnitPlanned, UnitCanceled),
+	edges(SubjectUnit, UnitRefused, UnitIssued, UnitPlanned, UnitCanceled),
 
 	edges(SubjectRefund, "", RefundRequested),
 	edges(SubjectRefund, RefundRequested, RefundSent, RefundUnknown, RefundPending, RefundSucceeded, RefundFailed),
@@ -56,6 +56,10 @@ var published = union(
 	edges(SubjectRefund, RefundPending, RefundSucceeded, RefundFailed),
 	edges(SubjectRefund, RefundSucceeded, RefundFailed),
 	edges(SubjectRefund, RefundFailed, RefundPending, RefundSucceeded),
+
+	edges(SubjectCancel, "", CancelWaiting, CancelStopping, CancelDone),
+	edges(SubjectCancel, CancelWaiting, CancelStopping, CancelDone),
+	edges(SubjectCancel, CancelStopping, CancelDone),
 )
 
 // born are the first states: written with the row itself.
@@ -69,7 +73,7 @@ func drawn(t *testing.T) (map[Transition]bool, map[SubjectKind]map[Status]bool) 
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	es, states := map[Transition]bool{}, map[SubjectKind]map[Status]bool{}
-	headings := map[string]SubjectKind{"## Order": SubjectOrder, "## Attempt": SubjectAttempt, "## Unit": SubjectUnit, "## Refund": SubjectRefund}
+	headings := map[string]SubjectKind{"## Order": SubjectOrder, "## Attempt": SubjectAttempt, "## Unit": SubjectUnit, "## Refund": SubjectRefund, "## Cancel": SubjectCancel}
 	var subject SubjectKind
 	inside := false
 	name := func(s string) Status {

@@ -15,7 +15,8 @@ func judgeRefund(f Facts, tr Trigger, c Change, bad check) {
 	if to == "" {
 		return
 	}
-	bad(c.To(SubjectOrder) == "" && c.To(SubjectAttempt) == "" && c.To(SubjectUnit) == "", "a refund moves something else")
+	stopped := c.To(SubjectOrder) // what is left of the money pays for nothing any more
+	bad((stopped == "" || stopped == OrderCanceled) && c.To(SubjectAttempt) == "" && c.To(SubjectUnit) == "", "a refund moves something else")
 	bad((to == RefundSucceeded) == slices.Contains(c.Events, EventRefundSucceeded), "goes back in silence")
 	bad((to == RefundFailed) == slices.Contains(c.Events, EventRefundFailed), "fails in silence")
 	if tr.Kind == RefundOpened {
@@ -62,8 +63,9 @@ func judgeRefund(f Facts, tr Trigger, c Change, bad check) {
 // judgeBooks: what the payment's row says follows the provider's fresh word, and what is left is never more than it may be.
 func judgeBooks(f Facts, tr Trigger, c Change, bad check) {
 	m := f.Money
+	ended := c.To(SubjectCancel) == CancelDone && c.To(SubjectAttempt) == AttemptClosed // at the provider, so it is looked at once more
 	if m == nil {
-		bad(c.Books == nil && !c.LookPayment && !c.LookRefunds, "books of no payment")
+		bad(c.Books == nil && (!c.LookPayment || ended) && !c.LookRefunds, "books of no payment")
 		return
 	}
 	after := *m

@@ -29,6 +29,7 @@ func judge(f Facts, tr Trigger, c Change) (wrong []string) {
 	judgeRefund(f, tr, c, bad)
 	judgeBooks(f, tr, c, bad)
 	judgeCorrection(f, tr, c, bad)
+	judgeCancel(f, tr, c, bad)
 	judgeDecision(f, tr, c, bad)
 	return wrong
 }
@@ -36,7 +37,7 @@ func judge(f Facts, tr Trigger, c Change) (wrong []string) {
 type check func(ok bool, format string, args ...any)
 
 func hasEffects(c Change) bool {
-	return len(c.Transitions)+len(c.Events)+len(c.Open)+len(c.Resolve) > 0 || c.RecordMoney || c.PlanUnits || c.NewOp || c.EndReview ||
+	return len(c.Transitions)+len(c.Events)+len(c.Open)+len(c.Resolve) > 0 || c.RecordMoney || c.PlanUnits || c.StopUnits || c.NewOp || c.EndReview ||
 		c.Books != nil || c.Standing != nil || c.Hold != nil || c.External || c.Restock || c.LookPayment || c.LookRefunds || c.LookAgain || c.CloseReason != ""
 }
 
@@ -55,11 +56,13 @@ func now(f Facts, tr Trigger, s SubjectKind) (Status, bool) {
 		return "", true
 	case s == SubjectRefund && f.Refund != nil:
 		return f.Refund.Status, true
+	case s == SubjectCancel:
+		return f.Order.Cancel, true
 	}
 	return "", false
 }
 
-var statusesOf = map[SubjectKind][]Status{SubjectOrder: OrderStatuses, SubjectAttempt: AttemptStatuses, SubjectUnit: UnitStatuses, SubjectRefund: RefundStatuses}
+var statusesOf = map[SubjectKind][]Status{SubjectOrder: OrderStatuses, SubjectAttempt: AttemptStatuses, SubjectUnit: UnitStatuses, SubjectRefund: RefundStatuses, SubjectCancel: CancelStatuses}
 
 func judgeTransitions(f Facts, tr Trigger, c Change, bad check) {
 	moved := map[SubjectKind]bool{}
@@ -94,9 +97,10 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 		bad(p.RefundedMinor == 0, "goods are owed for money that went back (S7)")
 		bad(p.ReadVersion == a.Version, "captured by a stale answer (rule 5)")
 		bad(c.RecordMoney, "money without a payment row")
-		bad(paid || len(c.Open) > 0, "money that neither pays nor shows")
+		bad(paid || len(c.Open) > 0 || c.To(SubjectCancel) == CancelStopping, "money that neither pays nor shows")
 	}
-	keeps := captured && (f.Order.Status == OrderOpen || f.Order.Status == OrderExpired && f.Order.TermsHold && f.Order.StockThere)
+	stands := f.Order.Status == OrderOpen && f.Order.Cancel == "" || f.Order.Status == OrderExpired && f.Order.TermsHold && f.Order.StockThere
+	keeps := captured && stands && a.Revision == f.Order.Revision
 	person := tr.Kind == DecisionMade && f.Review != nil && (tr.Decision.Decision == DecideRecordExternal || tr.Decision.Decision == DecideRestoreReflection && f.Review.Reason == ReviewLatePayment)
 	bad(paid == keeps || paid && person, "paid must be captured while the promise stands, or a person's word")
 	bad(paid == c.PlanUnits, "units are planned exactly when the order becomes paid (S8)")
@@ -110,7 +114,8 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 	bad(!declined || to == AttemptDeclined || to == AttemptClosed, "payment.declined without a decline")
 	bad(!declined || p.Outcome == Declined || p.Outcome == Refused, "payment.declined without a provider's word")
 	bad(to != AttemptDeclined || declined, "declined in silence")
-	bad(len(c.Events) <= 1, "more than one event of one trigger")
+	canceled := slices.Contains(c.Events, EventOrderCanceled)
+	bad(len(c.Events) <= 1 || len(c.Events) == 2 && canceled, "more than one event of one trigger")
 	bad(c.To(SubjectOrder) != OrderExpired || (tr.Kind == OrderLapsed && (a == nil || a.Status == AttemptClosed)), "expires while an attempt could take money (rule 4)")
 	if to != "" && a != nil && tr.Kind != AttemptOpened {
 		judgeAttempt(tr, c, *a, bad)
@@ -133,7 +138,7 @@ func judgeAttempt(tr Trigger, c Change, a AttemptFacts, bad check) {
 	if to == AttemptClosed && tr.Kind == PaymentObserved {
 		bad(p.Final, "closed by an answer that is not final (rules 4 and 6)")
 	}
-	if to == AttemptClosed && tr.Kind == AttemptClaimed {
+	if to == AttemptClosed && (tr.Kind == AttemptClaimed || tr.Kind == CancelAsked) {
 		bad(from == AttemptCreated && c.CloseReason == ClosedBeforeSend, "gives up something that was sent")
 	}
 	if observed {
@@ -163,7 +168,8 @@ func judgeUnit(f Facts, tr Trigger, c Change, bad check) {
 		bad(to != UnitRefused || (s.Outcome == Refused && (s.OperationID == "" || s.OperationID == u.Operation)), "refused by an answer about something else")
 	}
 	if u.Status == UnitUnknown {
-		bad(tr.Kind == DecisionMade || (tr.Kind == IssuanceObserved && (to == UnitIssued || to == UnitRefused)), "leaves unknown without evidence (S9)")
+		told := tr.Kind == IssuanceObserved && (tr.Issuance.Outcome == Issued || tr.Issuance.Outcome == Refused)
+		bad(tr.Kind == DecisionMade || told || tr.Kind == UnitStopped, "leaves unknown without evidence (S9)")
 	}
 }
 
@@ -189,9 +195,10 @@ func judgeDecision(f Facts, tr Trigger, c Change, bad check) {
 	bad(c.To(SubjectUnit) != UnitIssued || d.Evidence.Reference != "", "provided without the issuer's reference")
 	told := c.To(SubjectRefund) != ""       // a refund that is settled by a person is told like any other, and books what it gave back
 	pays := c.To(SubjectOrder) == OrderPaid // judged with the money
-	bad(!c.RecordMoney && (!c.PlanUnits || pays) && (len(c.Events) == 0 || told || pays), "a decision invents money, units or events")
+	stopped := c.To(SubjectOrder) == OrderCanceled
+	bad(!c.RecordMoney && (!c.PlanUnits || pays) && (len(c.Events) == 0 || told || pays || stopped), "a decision invents money, units or events")
 	for _, o := range c.Open {
-		bad(told && o.Reason == ReviewCorrection, "a decision asks a question of its own: %s", o.Reason)
+		bad(told && o.Reason == ReviewCorrection || o.Reason == ReviewIssuedAfterCancel, "a decision asks a question of its own: %s", o.Reason)
 	}
 }
 

@@ -26,6 +26,7 @@ type modelRefund struct {
 }
 
 type refundModel struct {
+	order   Status
 	attempt AttemptFacts
 	money   MoneyFacts
 	refunds []*modelRefund
@@ -36,7 +37,7 @@ type refundModel struct {
 
 func (m *refundModel) facts(i int) Facts {
 	a, b := m.attempt, m.money
-	f := Facts{Order: OrderFacts{Status: OrderPaid}, Attempt: &a, Money: &b}
+	f := Facts{Order: OrderFacts{Status: m.order}, Attempt: &a, Money: &b}
 	if i >= 0 {
 		r := m.refunds[i].RefundFacts
 		f.Refund = &r
@@ -62,8 +63,13 @@ func (m *refundModel) apply(t *rapid.T, i int, f Facts, tr Trigger) Change {
 	if booked {
 		m.attempt.Version++
 	}
+	if c.To(SubjectOrder) != "" {
+		m.order = c.To(SubjectOrder)
+	}
 	for _, e := range c.Events {
-		m.refunds[i].events[e]++
+		if e != EventOrderCanceled {
+			m.refunds[i].events[e]++
+		}
 	}
 	m.review(i, c)
 	return c
@@ -259,6 +265,9 @@ func (m *refundModel) sound(t *rapid.T) {
 	require.Equal(t, [4]int64{sums.RequestedMinor, sums.UnderwayMinor, sums.PendingMinor, sums.SucceededMinor},
 		[4]int64{m.money.RequestedMinor, m.money.UnderwayMinor, m.money.PendingMinor, m.money.SucceededMinor})
 	require.LessOrEqual(t, m.money.RefundedMinor, int64(modelCaptured))
+	if m.money.SucceededMinor+m.money.PendingMinor+m.money.RequestedMinor >= modelCaptured {
+		require.Equal(t, OrderCanceled, m.order, "nothing of the money is left, and goods may still go out")
+	}
 	if !m.undone {
 		require.False(t, m.money.Over())
 	}
@@ -271,6 +280,7 @@ func TestAnySequenceOfRefundsKeepsTheBooks(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				m := &refundModel{
+					order:   OrderPaid,
 					attempt: AttemptFacts{ID: "att_1", Status: AttemptSucceeded, Version: 3, Account: walkAccount, MerchantReference: "OF1", ProviderPaymentID: "pi_1", Amount: money.Amount{Minor: modelCaptured, Currency: "JPY"}},
 					money:   MoneyFacts{Currency: "JPY", CapturedMinor: modelCaptured, Dispute: DisputeNone},
 				}

@@ -107,6 +107,8 @@ func (m *model) apply(t *rapid.T, attempt, unit int, f Facts, tr Trigger) Change
 			i = unit
 			u := m.units[i]
 			u.Status, u.Version = e.To, u.Version+1
+		case SubjectCancel:
+			m.order.Cancel = e.To
 		}
 		m.log = append(m.log, logged{e, i})
 	}
@@ -128,8 +130,35 @@ func (m *model) apply(t *rapid.T, attempt, unit int, f Facts, tr Trigger) Change
 	if c.PlanUnits {
 		m.plan()
 	}
+	if c.StopUnits {
+		m.stop()
+	}
 	m.review(attempt, unit, c)
 	return c
+}
+
+// stop cancels what nobody is issuing, as the store does.
+func (m *model) stop() {
+	for i, u := range m.units {
+		if u.Status == UnitPlanned || u.Status == UnitRefused {
+			m.log = append(m.log, logged{Transition{SubjectUnit, u.Status, UnitCanceled}, i})
+			u.Status, u.Version = UnitCanceled, u.Version+1
+		}
+	}
+}
+
+func (m *model) cancel(t *rapid.T) {
+	i := m.unclosed()
+	m.apply(t, i, -1, m.facts(i, -1), Trigger{Kind: CancelAsked})
+}
+
+// stopped is a unit of a canceled order whose request provably did nothing.
+func (m *model) stopped(t *rapid.T) {
+	i := m.pickUnit(t)
+	if m.issued[m.units[i].Operation] {
+		t.Skip("it did something")
+	}
+	m.apply(t, -1, i, m.facts(-1, i), Trigger{Kind: UnitStopped})
 }
 
 func (m *model) plan() {
@@ -239,7 +268,7 @@ func (m *model) settle(t *rapid.T) {
 func (m *model) paidBy(t *rapid.T, attempt int) {
 	for at, l := range m.log {
 		if l.Subject == SubjectAttempt && l.index == attempt && l.To == AttemptSucceeded {
-			if at+1 < len(m.log) && m.log[at+1].To == OrderPaid {
+			if at+1 < len(m.log) && (m.log[at+1].To == OrderPaid || m.log[at+1].To == CancelStopping) {
 				return
 			}
 		}
@@ -293,7 +322,7 @@ func (m *model) decide(t *rapid.T) {
 		f.Attempt = nil
 	}
 	d := Decision{ReviewID: r.ID, Decision: rapid.SampledFrom(DecisionKinds).Draw(t, "decision"), Actor: "ann", Reason: "looked", Evidence: Evidence{Reference: "iss", Proof: "seen"}}
-	if r.unit >= 0 && d.Decision == DecideRerunUnit && m.issued[m.units[r.unit].Operation] {
+	if r.unit >= 0 && (d.Decision == DecideRerunUnit || d.Decision == DecideCloseWithEvidence) && m.issued[m.units[r.unit].Operation] {
 		t.Skip("a person who looks sees the issuance")
 	}
 	if r.unit >= 0 && d.Decision == DecideConfirmProvided && !m.issued[m.units[r.unit].Operation] {
@@ -365,7 +394,7 @@ func (m *model) sound(t *rapid.T) {
 	if m.order.Status == OrderPaid || m.order.Status == OrderCompleted {
 		require.True(t, succeeded > 0 || m.order.External, "paid without captured money, and nobody said so")
 		require.Len(t, m.units, m.quantity)
-	} else {
+	} else if m.order.Status != OrderCanceled {
 		require.Empty(t, m.units)
 		require.Zero(t, ops, "provided without money (S7)")
 	}
@@ -401,8 +430,11 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			i := m.pickUnit(t)
 			m.apply(t, -1, i, m.facts(-1, i), Trigger{Kind: IssuanceUnresolved})
 		},
-		"check":  func(t *rapid.T) { m.apply(t, -1, -1, m.facts(-1, -1), Trigger{Kind: FulfillmentChecked}) },
-		"decide": m.decide,
+		"check":        func(t *rapid.T) { m.apply(t, -1, -1, m.facts(-1, -1), Trigger{Kind: FulfillmentChecked}) },
+		"decide":       m.decide,
+		"cancel":       m.cancel,
+		"unit stopped": m.stopped,
+		"settled":      func(t *rapid.T) { m.apply(t, -1, -1, m.facts(-1, -1), Trigger{Kind: CancelSettled}) },
 	}
 }
 

@@ -5,26 +5,28 @@ type ReviewReason string
 
 // The reasons.
 const (
-	ReviewConfirmUnknown   ReviewReason = "confirm_outcome_unknown"
-	ReviewIssuanceUnknown  ReviewReason = "issuance_outcome_unknown"
-	ReviewPaymentMismatch  ReviewReason = "payment_mismatch"
-	ReviewIssuanceMismatch ReviewReason = "issuance_mismatch"
-	ReviewIssuanceRefused  ReviewReason = "issuance_refused"
-	ReviewRequestRefused   ReviewReason = "request_refused"
-	ReviewMisconfigured    ReviewReason = "misconfigured_account"
-	ReviewLatePayment      ReviewReason = "late_payment"
-	ReviewExtraPayment     ReviewReason = "extra_payment"
-	ReviewContradiction    ReviewReason = "outcome_contradiction"
-	ReviewRepeatedFailure  ReviewReason = "repeated_failure"
-	ReviewPoisonEvent      ReviewReason = "poison_event"
-	ReviewOrphanPayment    ReviewReason = "orphan_payment"
-	ReviewRefundUnknown    ReviewReason = "refund_unknown"
-	ReviewRefundFailed     ReviewReason = "refund_failed"
-	ReviewCorrection       ReviewReason = "correction"
-	ReviewDispute          ReviewReason = "dispute_open"
-	ReviewDisputeLost      ReviewReason = "dispute_lost"
-	ReviewDepositTakenBack ReviewReason = "deposit_taken_back"
-	ReviewSettledElsewhere ReviewReason = "settled_elsewhere"
+	ReviewConfirmUnknown    ReviewReason = "confirm_outcome_unknown"
+	ReviewIssuanceUnknown   ReviewReason = "issuance_outcome_unknown"
+	ReviewPaymentMismatch   ReviewReason = "payment_mismatch"
+	ReviewIssuanceMismatch  ReviewReason = "issuance_mismatch"
+	ReviewIssuanceRefused   ReviewReason = "issuance_refused"
+	ReviewRequestRefused    ReviewReason = "request_refused"
+	ReviewMisconfigured     ReviewReason = "misconfigured_account"
+	ReviewLatePayment       ReviewReason = "late_payment"
+	ReviewExtraPayment      ReviewReason = "extra_payment"
+	ReviewContradiction     ReviewReason = "outcome_contradiction"
+	ReviewRepeatedFailure   ReviewReason = "repeated_failure"
+	ReviewPoisonEvent       ReviewReason = "poison_event"
+	ReviewOrphanPayment     ReviewReason = "orphan_payment"
+	ReviewRefundUnknown     ReviewReason = "refund_unknown"
+	ReviewRefundFailed      ReviewReason = "refund_failed"
+	ReviewCorrection        ReviewReason = "correction"
+	ReviewDispute           ReviewReason = "dispute_open"
+	ReviewDisputeLost       ReviewReason = "dispute_lost"
+	ReviewDepositTakenBack  ReviewReason = "deposit_taken_back"
+	ReviewSettledElsewhere  ReviewReason = "settled_elsewhere"
+	ReviewIssuedAfterCancel ReviewReason = "issued_after_cancel"
+	ReviewRefundProposed    ReviewReason = "refund_proposed"
 )
 
 func refusalReason(code string) ReviewReason {
@@ -51,7 +53,7 @@ var guidance = []Guidance{
 	},
 	{
 		ReviewIssuanceUnknown, "The issuer may have issued this unit and its answer was lost.",
-		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
+		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit, DecideCloseWithEvidence},
 		[]string{"issuing this unit again without evidence that it was not provided", "refunding before it is known whether the goods are out"},
 	},
 	{
@@ -61,12 +63,12 @@ var guidance = []Guidance{
 	},
 	{
 		ReviewIssuanceMismatch, "The issuer answered about another operation.",
-		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
+		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit, DecideCloseWithEvidence},
 		[]string{"issuing this unit again without evidence that it was not provided"},
 	},
 	{
 		ReviewIssuanceRefused, "The issuer refuses this unit for good; money is held and nothing was provided.",
-		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
+		[]DecisionKind{DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit, DecideCloseWithEvidence},
 		[]string{"leaving the buyer without goods or money"},
 	},
 	{
@@ -143,6 +145,16 @@ var guidance = []Guidance{
 		ReviewSettledElsewhere, "Somebody says that this order was paid by other means.",
 		[]DecisionKind{DecideRecordExternal, DecideCloseWithEvidence},
 		[]string{"recording it without having seen the money"},
+	},
+	{
+		ReviewIssuedAfterCancel, "This unit was being issued when its order was canceled, and it is out. What it cost was not given back.",
+		[]DecisionKind{DecideCloseWithEvidence},
+		[]string{"giving its money back before the goods are back", "leaving goods out that nobody pays for"},
+	},
+	{
+		ReviewRefundProposed, "The order is canceled and holds money that our books cannot divide, or that cannot go back the way it came. A refund says how much.",
+		[]DecisionKind{DecideCloseWithEvidence},
+		[]string{"leaving the buyer without goods or money"},
 	},
 }
 

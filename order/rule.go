@@ -6,7 +6,9 @@ import "orderflow/internal/fault"
 // states and triggers has an answer, and what is not allowed is Rejected with a reason instead of an error.
 //
 // The API, the workflow, webhooks, sweeps and operators all come through here, so none of them can do what another may not.
-func Apply(f Facts, t Trigger) Change {
+func Apply(f Facts, t Trigger) Change { return f.gate(t, f.apply(t)) }
+
+func (f Facts) apply(t Trigger) Change {
 	switch t.Kind {
 	case AttemptOpened:
 		return f.attemptOpened()
@@ -36,6 +38,14 @@ func Apply(f Facts, t Trigger) Change {
 		return f.refundObserved(t.Refund)
 	case RefundUnresolved:
 		return f.refundUnresolved(t.Code)
+	case CancelAsked:
+		return f.cancelAsked()
+	case CancelSettled:
+		return f.cancelSettled(t.Code)
+	case UnitStopped:
+		return f.unitStopped()
+	case PromiseReplaced:
+		return f.promiseReplaced()
 	case DecisionMade:
 		return f.decided(t)
 	}
@@ -61,6 +71,9 @@ func (f Facts) attemptOpened() Change {
 	case OrderCanceled:
 		return rejected("order_canceled")
 	}
+	if f.Order.Cancel != "" {
+		return rejected("order_canceling")
+	}
 	if f.Attempt == nil {
 		return move(SubjectAttempt, "", AttemptCreated)
 	}
@@ -84,7 +97,7 @@ func (f Facts) attemptClaimed() Change {
 	if f.Attempt.Status != AttemptCreated {
 		return rejected("already_claimed")
 	}
-	if f.Order.Status != OrderOpen {
+	if f.Order.Status != OrderOpen || f.Order.Cancel != "" {
 		// An earlier attempt captured late, or the promise is over: this one is given up before anything was sent.
 		c := move(SubjectAttempt, AttemptCreated, AttemptClosed)
 		c.Why, c.CloseReason, c.Resolve = "order_not_open", ClosedBeforeSend, unsendable
@@ -222,6 +235,11 @@ func attemptNext(from Status, p PaymentSeen) (to Status, contradiction bool) {
 // captured: money is held. What it means depends on the promise.
 func (f Facts) captured(c Change, p PaymentSeen) Change {
 	c.RecordMoney = true
+	if f.Order.Status == OrderOpen || f.revivable() {
+		if c, otherwise := f.capturedOtherwise(c); otherwise {
+			return f.capturedInDispute(c, p)
+		}
+	}
 	switch {
 	case f.Order.Status == OrderOpen, f.revivable():
 		c.Transitions = append(c.Transitions, Transition{Subject: SubjectOrder, From: f.Order.Status, To: OrderPaid})

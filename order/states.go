@@ -62,6 +62,7 @@ const (
 	SubjectAttempt SubjectKind = "attempt"
 	SubjectUnit    SubjectKind = "unit"
 	SubjectRefund  SubjectKind = "refund"
+	SubjectCancel  SubjectKind = "cancel"
 	SubjectPayment SubjectKind = "payment"
 	SubjectEvent   SubjectKind = "event"
 	SubjectOrphan  SubjectKind = "orphan" // a payment at a provider that no attempt explains: it has no order

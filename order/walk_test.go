@@ -147,6 +147,18 @@ func payments(each func(PaymentSeen)) {
 	}
 }
 
+func goodPayments(each func(PaymentSeen)) {
+	for _, o := range paymentOutcomes {
+		for _, final := range []bool{false, true} {
+			for _, read := range []int64{3, 4} {
+				p := goodPayment(o)
+				p.Final, p.ReadVersion = final, read
+				each(p)
+			}
+		}
+	}
+}
+
 func issuances(each func(IssuanceSeen)) {
 	for _, o := range []Outcome{Issued, Processing, Refused, Unknown, NotFound, Succeeded, "", "bogus"} {
 		for _, op := range []OperationID{"", IssueOperation(walkUnit, 1), IssueOperation(walkUnit, 2), IssueOperation(walkUnit, 3), "op_issue_unit_OTHER"} {
@@ -155,11 +167,29 @@ func issuances(each func(IssuanceSeen)) {
 	}
 }
 
+// walkPromises is every order with the cancels it can have, and once with another promise than the attempts pay for.
+func walkPromises() []OrderFacts {
+	var out []OrderFacts
+	for _, os := range OrderStatuses {
+		out = append(out, OrderFacts{Status: os, Version: 2})
+	}
+	return append(out,
+		OrderFacts{Status: OrderOpen, Version: 2, Revision: 2},
+		OrderFacts{Status: OrderExpired, Version: 2, Revision: 2, TermsHold: true, StockThere: true},
+		OrderFacts{Status: OrderOpen, Version: 2, Cancel: CancelWaiting},
+		OrderFacts{Status: OrderCanceled, Version: 2, Cancel: CancelStopping},
+		OrderFacts{Status: OrderCanceled, Version: 2, Cancel: CancelDone})
+}
+
 // walkAll applies every trigger but decisions to every state.
 func walkAll(w *walker) {
-	for _, os := range OrderStatuses {
+	for i, o := range walkPromises() {
 		for _, a := range walkAttempts() {
-			f := Facts{Order: OrderFacts{Status: os, Version: 2}, Attempt: a}
+			f := Facts{Order: o, Attempt: a}
+			payments := payments
+			if i >= len(OrderStatuses) { // what is wrong with an answer is weighed before what it means for the order
+				payments = goodPayments
+			}
 			payments(func(p PaymentSeen) { w.try(f, Trigger{Kind: PaymentObserved, Payment: p}) })
 			for _, u := range walkUnits() {
 				f.Unit = u
@@ -278,7 +308,7 @@ func TestGuidanceIsWhole(t *testing.T) {
 			require.Contains(t, DecisionKinds, d)
 		}
 	}
-	require.Len(t, seen, 20)
+	require.Len(t, seen, 22)
 	require.Empty(t, GuidanceOf("bogus").Allowed)
 	require.False(t, GuidanceOf("").Allows(DecideCloseWithEvidence))
 }

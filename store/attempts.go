@@ -36,7 +36,7 @@ type AttemptDraft struct {
 
 // AttemptOpen stores an attempt and its operations, all or nothing. When the caller's key already made an attempt, that one
 // is returned and nothing is written: a key binds to one attempt for good. Rejections: already_paid, attempt_unresolved,
-// attempt_pending, attempt_closing, order_expired, order_canceled, order_changed, key_bound_elsewhere, payment_bound_elsewhere.
+// attempt_pending, attempt_closing, order_expired, order_canceled, order_canceling, order_changed, key_bound_elsewhere, payment_bound_elsewhere.
 func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.PaymentAttempt, error) {
 	var out sqlcgen.PaymentAttempt
 	err := s.inTx(ctx, "open attempt", func(ctx context.Context, w *work) error {
@@ -70,7 +70,7 @@ func (s *Store) AttemptOpen(ctx context.Context, d AttemptDraft) (sqlcgen.Paymen
 		if err := mayOpen(sc, row.Due, d); err != nil {
 			return err
 		}
-		out, err = insertAttempt(ctx, w, d)
+		out, err = insertAttempt(ctx, w, d, o.Revision)
 		return err
 	})
 	if violates(err, "attempts_caller_key_unique") { // the same key, at the same moment, for another order
@@ -96,18 +96,18 @@ func mayOpen(sc scene, due bool, d AttemptDraft) error {
 	return nil
 }
 
-func insertAttempt(ctx context.Context, w *work, d AttemptDraft) (sqlcgen.PaymentAttempt, error) {
+func insertAttempt(ctx context.Context, w *work, d AttemptDraft, revision int32) (sqlcgen.PaymentAttempt, error) {
 	p := sqlcgen.AttemptInsertParams{
 		AttemptID: string(d.ID), OrderID: string(d.OrderID), ClientID: string(d.Client), CallerKey: d.CallerKey,
 		Gateway: d.Account.Gateway, Account: d.Account.Name, Environment: d.Account.Environment,
 		MerchantReference: d.MerchantReference, MethodType: d.MethodType, Currency: string(d.Amount.Currency), AmountMinor: d.Amount.Minor,
-		ProviderPaymentID: d.ProviderPaymentID, ReturnTokenHash: d.ReturnTokenHash, ReturnUrl: d.ReturnURL,
+		ProviderPaymentID: d.ProviderPaymentID, ReturnTokenHash: d.ReturnTokenHash, ReturnUrl: d.ReturnURL, Revision: revision,
 	}
 	a := sqlcgen.PaymentAttempt{
 		AttemptID: p.AttemptID, OrderID: p.OrderID, ClientID: p.ClientID, CallerKey: p.CallerKey, Gateway: p.Gateway, Account: p.Account,
 		Environment: p.Environment, MerchantReference: p.MerchantReference, MethodType: p.MethodType, Currency: p.Currency,
 		AmountMinor: p.AmountMinor, ProviderPaymentID: p.ProviderPaymentID, ReturnTokenHash: p.ReturnTokenHash, ReturnUrl: p.ReturnUrl,
-		Status: string(order.AttemptCreated), Version: 1, CreatedAt: time.Now(),
+		Status: string(order.AttemptCreated), Version: 1, CreatedAt: time.Now(), Revision: revision,
 	}
 	if err := w.write.AttemptInsert(ctx, p); err != nil {
 		return a, err
@@ -181,7 +181,7 @@ func (s *Store) OperationClaim(ctx context.Context, id order.AttemptID, op order
 			return fault.Reject(c.Why, "claim operation")
 		}
 		if c.To(order.SubjectAttempt) == order.AttemptClosed {
-			err := s.write(ctx, w, &sc, c, cause{trigger: order.AttemptClaimed, code: c.Why})
+			err := s.write(ctx, w, &sc, c, cause{trigger: order.AttemptClaimed, code: c.Why, raises: len(c.Events) > 0})
 			out, won = *sc.attempt, false
 			return err
 		}

@@ -25,8 +25,10 @@ func refundScene(ctx context.Context, w *work, id order.RefundID) (scene, error)
 	}
 	sc.attempt, sc.refund = &row.PaymentAttempt, &row.Refund
 	sc.setMoney(row.Payment, sqlcgen.RefundSumsRow(sums))
-	sc.sends, err = w.read.RefundSends(ctx, sc.policy.RerunSafeAfter, string(id))
-	return sc, err
+	if sc.sends, err = w.read.RefundSends(ctx, sc.policy.RerunSafeAfter, string(id)); err != nil {
+		return sc, err
+	}
+	return sc, sc.weigh(ctx, w, false)
 }
 
 func (sc *scene) setMoney(p sqlcgen.Payment, sums sqlcgen.RefundSumsRow) {

@@ -353,7 +353,9 @@ func TestRefundHistoriesKeepTheBooks(t *testing.T) {
 	e.folds()
 	require.Zero(t, e.count("SELECT count(*) FROM (SELECT 1 FROM outbox_events GROUP BY order_id, business_key HAVING count(*) > 1) x"))
 	require.Zero(t, e.count("SELECT count(*) FROM refunds r WHERE r.status = 'failed' AND NOT EXISTS (SELECT 1 FROM reviews v WHERE v.subject_id = r.refund_id AND v.reason = 'refund_failed')"))
-	require.Zero(t, e.count("SELECT count(*) FROM orders WHERE status <> 'paid'"))
+	require.Zero(t, e.count("SELECT count(*) FROM orders WHERE status NOT IN ('paid', 'canceled')"))
+	require.Positive(t, e.count("SELECT count(*) FROM orders WHERE status = 'canceled'"), "some give everything back")
+	require.Zero(t, e.count("SELECT count(*) FROM fulfillment_units u JOIN orders o USING (order_id) WHERE (u.status = 'canceled') <> (o.status = 'canceled')"))
 	require.Zero(t, e.count("SELECT count(*) FROM payment_attempts WHERE status <> 'succeeded'"))
 }
 

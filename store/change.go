@@ -27,6 +27,7 @@ type scene struct {
 	refunds int32             // the number of its last refund
 	orphan  *sqlcgen.OrphanPayment
 	sends   sqlcgen.RefundSendsRow
+	cancel  order.Status // of the order's cancel, where it was read or has moved
 	policy  order.Policy
 	outlook sqlcgen.OrderOutlookRow // for an answer about captured money
 
@@ -54,7 +55,7 @@ func readPolicy(b []byte) (order.Policy, error) {
 func (sc scene) facts() order.Facts {
 	f := order.Facts{Order: order.OrderFacts{
 		Status: order.Status(sc.order.Status), Version: sc.order.Version, Hold: order.Hold(sc.order.Hold), External: sc.order.ExternalDecision != "",
-		TermsHold: sc.termsHold, StockThere: sc.stockThere,
+		TermsHold: sc.termsHold, StockThere: sc.stockThere, Revision: int(sc.order.Revision), Cancel: sc.cancelOf(),
 	}}
 	f.OtherMoney, f.UnitsOpen, f.UnitsOut = sc.outlook.OtherMoney, int(sc.outlook.UnitsOpen), int(sc.outlook.UnitsOut)
 	if a := sc.attempt; a != nil {
@@ -89,7 +90,7 @@ func attemptFacts(a sqlcgen.PaymentAttempt) *order.AttemptFacts {
 		ID: order.AttemptID(a.AttemptID), Status: order.Status(a.Status), Version: a.Version,
 		Account:           order.Account{Gateway: a.Gateway, Name: a.Account, Environment: a.Environment},
 		MerchantReference: a.MerchantReference, ProviderPaymentID: a.ProviderPaymentID,
-		Amount: money.Amount{Minor: a.AmountMinor, Currency: money.Currency(a.Currency)},
+		Amount: money.Amount{Minor: a.AmountMinor, Currency: money.Currency(a.Currency)}, Revision: int(a.Revision),
 	}
 }
 
@@ -107,6 +108,11 @@ type cause struct {
 func (s *Store) write(ctx context.Context, w *work, sc *scene, c order.Change, why cause) error {
 	if err := writeTransitions(ctx, w, sc, c, why); err != nil {
 		return err
+	}
+	if c.StopUnits {
+		if err := stopUnits(ctx, w, sc, why); err != nil {
+			return err
+		}
 	}
 	booked, err := writeBooks(ctx, w, sc, c)
 	if err != nil {
@@ -139,6 +145,12 @@ type subject struct {
 
 func (sc *scene) subjects(c order.Change, booked bool) []subject {
 	var out []subject
+	for _, o := range c.Open {
+		if o.Subject == order.SubjectOrder {
+			out = append(out, subject{kind: order.SubjectOrder, id: sc.order.OrderID, version: sc.order.Version})
+			break
+		}
+	}
 	if r := sc.refund; r != nil {
 		out = append(out, subject{order.SubjectRefund, r.RefundID, r.Version, c.To(order.SubjectRefund) != "", true})
 	}
@@ -171,6 +183,9 @@ func writeTransitions(ctx context.Context, w *work, sc *scene, c order.Change, w
 		case order.SubjectRefund:
 			id = sc.refund.RefundID
 			err = moveRefund(ctx, w, sc, t, why)
+		case order.SubjectCancel:
+			id = sc.order.CancelID
+			err = moveCancel(ctx, w, sc, t)
 		default:
 			err = fault.New(fault.InternalError, "write transition")
 		}

@@ -35,6 +35,7 @@ INSERT INTO refunds (refund_id, order_id, attempt_id, payment_id, operation_id, 
     provider_refund_id, number, left_minor, amount_minor, currency, reason) VALUES
     ('f1', 'o1', 'a1', 'p1', 'op3', 'shop', 'k1', 'stripe', 'default', 'test', 'F1', 're_1', 1, 900, 300, 'JPY', 'requested_by_buyer'),
     ('f2', 'o1', 'a1', 'p1', 'op4', 'shop', 'k2', 'stripe', 'default', 'test', 'F2', 're_2', 2, 600, 600, 'JPY', 'requested_by_buyer');
+INSERT INTO cancels (cancel_id, order_id, client_id, caller_key, reason, status) VALUES ('c1', 'o1', 'shop', 'k1', 'other', 'stopping'), ('c2', 'o2', 'shop', 'k2', 'other', 'waiting');
 INSERT INTO issuances (issuance_id, unit_id, order_id, issuer, issuer_issuance_id, source) VALUES ('i1', 'u1', 'o1', 'iss', 'x1', 'issuer');
 INSERT INTO stock VALUES ('mug', 10, 2);
 INSERT INTO stock_movements VALUES ('o1', 2, 0, 'reserve', 'mug', 1);
@@ -125,6 +126,12 @@ var breaches = map[string]string{
 	"refunds_operation_unique":    `UPDATE refunds SET operation_id = 'op3'`,
 	"refunds_reference_unique":    `UPDATE refunds SET reference = 'same'`,
 	"refunds_provider_id_unique":  `UPDATE refunds SET provider_refund_id = 'same'`,
+
+	"cancels_status_known":      `UPDATE cancels SET status = 'perhaps'`,
+	"cancels_reason_is_word":    `UPDATE cancels SET reason = 'The buyer, Ann, called'`,
+	"cancels_done_has_time":     `UPDATE cancels SET status = 'done'`,
+	"cancels_one_per_order":     `UPDATE cancels SET order_id = 'o1'`,
+	"cancels_caller_key_unique": `UPDATE cancels SET caller_key = 'same'`,
 
 	"units_identity_unique": `UPDATE fulfillment_units SET ordinal = 1`,
 	"units_status_known":    `UPDATE fulfillment_units SET status = 'lost'`,

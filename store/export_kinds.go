@@ -57,7 +57,7 @@ func exportPromises() []ExportKind {
 			Kind: "order", Table: "orders", Order: "order_id", Means: "What we promised.",
 			Fields: fields(
 				text("order_id", "the caller's id"), text("client_id", "whose order it is"), text("status", "where it is, see docs/states.md"),
-				number("version", "rises with every change of status"), number("revision", "of the promise"), text("currency", "ISO 4217"),
+				number("version", "rises with every change of status"), number("revision", "of the promise"), text("cancel_id", "the order's cancel; empty where nobody asked for one"), text("currency", "ISO 4217"),
 				number("currency_exponent", "decimals of the currency"), number("lines_minor", "sum of the lines"),
 				number("adjustments_minor", "sum of the adjustments"), number("total_minor", "what is charged"),
 				object("policy", "the settings frozen with it; durations in nanoseconds"), number("policy_version", "their version"),
@@ -69,17 +69,17 @@ func exportPromises() []ExportKind {
 			Withheld: []string{"caller_key", "buyer_ref", "swept_seq", "sweeps"},
 		},
 		{
-			Kind: "line", Table: "order_lines", Order: "order_id, line_no", Means: "One thing bought, some times over.",
+			Kind: "line", Table: "order_lines", Order: "order_id, revision, line_no", Means: "One thing bought, some times over.",
 			Fields: fields(
-				text("order_id", ""), number("line_no", "from 1"), text("sku", "the caller's"), number("quantity", "pieces"),
+				text("order_id", ""), number("revision", "of the promise; the order names the one that stands"), number("line_no", "from 1"), text("sku", "the caller's"), number("quantity", "pieces"),
 				number("unit_amount_minor", "of one piece"), number("amount_minor", "of all pieces"), text("tax_rate", "percent, as the order stated it"),
 				text("action", "`stock`, `grant` or `issue`"), text("issuer", "who issues it, for `issue`"),
 			),
 			Withheld: []string{"name"},
 		},
 		{
-			Kind: "adjustment", Table: "order_adjustments", Order: "order_id, adj_no", Means: "A signed amount beside the lines.",
-			Fields: fields(text("order_id", ""), number("adj_no", "from 1"), text("kind", "`discount`, `shipping`, `tax` or `included_tax`"), number("amount_minor", "negative for a discount"),
+			Kind: "adjustment", Table: "order_adjustments", Order: "order_id, revision, adj_no", Means: "A signed amount beside the lines.",
+			Fields: fields(text("order_id", ""), number("revision", "of the promise"), number("adj_no", "from 1"), text("kind", "`discount`, `shipping`, `tax` or `included_tax`"), number("amount_minor", "negative for a discount"),
 				text("tax_rate", "what it is stated for")),
 		},
 	}
@@ -96,6 +96,7 @@ func exportMoney() []ExportKind {
 				text("close_reason", "why it can capture nothing any more"), moment("due_at", "until when the buyer can act"),
 				number("observed_seq", "answers kept"), number("reflected_seq", "answers applied"), number("looks_asked", "looks wanted after it was settled"), number("checks", "looks so far"),
 				moment("next_check_at", "when it is looked at again"), moment("created_at", ""), moment("closed_at", ""),
+				number("revision", "of the promise it pays for"),
 			),
 			Withheld: []string{"caller_key", "next_action", "sealed_private", "return_token_hash", "return_url"},
 		},
@@ -140,6 +141,14 @@ func exportMoney() []ExportKind {
 				number("sold_minor", ""), number("received_minor", ""), number("refunded_minor", ""), moment("at", ""),
 			),
 			Withheld: []string{"document"},
+		},
+		{
+			Kind: "cancel", Table: "cancels", Order: "cancel_id", Means: "Somebody wants an order not to be carried out.",
+			Fields: fields(
+				text("cancel_id", ""), text("order_id", ""), text("client_id", ""), text("reason", "one word"), text("status", "see docs/states.md"),
+				text("refund_id", "what it gave back"), text("code", "why the money was left to a person"), moment("created_at", ""), moment("closed_at", ""),
+			),
+			Withheld: []string{"caller_key"},
 		},
 		{
 			Kind: "orphan", Table: "orphan_payments", Order: "orphan_id", Means: "A payment at a provider that no order explains.",
@@ -188,10 +197,10 @@ func exportGoods() []ExportKind {
 			Fields: fields(text("sku", ""), number("on_hand", "pieces, reserved ones included"), number("reserved", "promised")),
 		},
 		{
-			Kind: "stock_movement", Table: "stock_movements", Order: "order_id, line_no, ordinal, kind", Means: "A reservation, and what became of it.",
+			Kind: "stock_movement", Table: "stock_movements", Order: "order_id, revision, line_no, ordinal, kind", Means: "A reservation, and what became of it.",
 			Fields: fields(
 				text("order_id", ""), number("line_no", ""), number("ordinal", "of the piece; 0 = of the line"), text("kind", "`reserve`, `commit` or `release`"),
-				text("sku", ""), number("quantity", ""), moment("at", ""),
+				text("sku", ""), number("quantity", ""), moment("at", ""), number("revision", "of the promise"),
 			),
 		},
 		{
@@ -231,7 +240,7 @@ func exportLogs() []ExportKind {
 		{
 			Kind: "transition", Table: "transitions", Order: "transition_id", Means: "One change of state of one subject. Never changed; folded in order it gives the present states.",
 			Fields: fields(
-				number("transition_id", "in order"), text("order_id", ""), text("subject_kind", "`order`, `attempt`, `unit` or `refund`"), text("subject_id", ""),
+				number("transition_id", "in order"), text("order_id", ""), text("subject_kind", "`order`, `attempt`, `unit`, `refund` or `cancel`"), text("subject_id", ""),
 				text("from_status", "empty for the first"), text("to_status", ""), text("trigger", "what happened"), number("observation_id", "the answer that caused it"),
 				text("decision_id", "the decision that caused it"), moment("at", ""),
 			),

@@ -135,7 +135,7 @@ func foldExport(t *testing.T, rows map[string][]map[string]any) {
 		}
 		folded[subject] = r["to_status"]
 	}
-	for _, kind := range []string{"order", "attempt", "unit", "refund"} {
+	for _, kind := range []string{"order", "attempt", "unit", "refund", "cancel"} {
 		for _, r := range rows[kind] {
 			current[fmt.Sprint(kind, "/", r[kind+"_id"])] = r["status"]
 		}

@@ -295,7 +295,8 @@ func (e *env) folds() {
 	require.NoError(e.t, rows.Err())
 	current := map[string]string{}
 	now, err := e.owner.Query(e.ctx(), `SELECT 'order/' || order_id, status FROM orders UNION ALL SELECT 'attempt/' || attempt_id, status FROM payment_attempts
-		UNION ALL SELECT 'unit/' || unit_id, status FROM fulfillment_units UNION ALL SELECT 'refund/' || refund_id, status FROM refunds`)
+		UNION ALL SELECT 'unit/' || unit_id, status FROM fulfillment_units UNION ALL SELECT 'refund/' || refund_id, status FROM refunds
+		UNION ALL SELECT 'cancel/' || cancel_id, status FROM cancels`)
 	require.NoError(e.t, err)
 	for now.Next() {
 		var subject, status string

@@ -27,6 +27,7 @@ type Snapshot struct {
 	Reviews         []ReviewHead
 	UnitsHeld       []order.UnitID `json:",omitempty"` // units a person has, the next to be asked about first; a few at a time
 	Refunds         []RefundHead   `json:",omitempty"`
+	Cancel          *CancelHead    `json:",omitempty"` // the order's cancel, until it is over
 }
 
 // RefundHead is a refund that is unfinished, has answers that were not reflected, or has to be asked about once more.
@@ -83,6 +84,9 @@ func (s *Store) Snapshot(ctx context.Context, id order.ID, batch int) (Snapshot,
 	out := Snapshot{
 		OrderID: id, Status: order.Status(row.Order.Status), Hold: order.Hold(row.Order.Hold), WorkSeq: row.Order.WorkSeq, DoneSeq: row.Order.DoneSeq, ExpiresAt: row.Order.ExpiresAt,
 		Policy: p, InternalPlanned: row.InternalPlanned, DeliveriesFresh: row.DeliveriesFresh,
+	}
+	if out.Cancel, err = readCancelHead(row.Cancel); err != nil {
+		return Snapshot{}, err
 	}
 	for _, part := range []struct {
 		from []byte

@@ -57,7 +57,7 @@ func (s *Store) place(ctx context.Context, d order.Draft, callerKey string, p or
 		if err := reserveStock(ctx, w, d); err != nil {
 			return err
 		}
-		return insertLines(ctx, w, d)
+		return insertPlaced(ctx, w, d)
 	})
 	return row, created, err
 }
@@ -74,7 +74,8 @@ func ownOrder(ctx context.Context, w *work, d order.Draft, callerKey string) err
 	return nil
 }
 
-func insertLines(ctx context.Context, w *work, d order.Draft) error {
+// insertPromise stores one revision of what was promised.
+func insertPromise(ctx context.Context, w *work, d order.Draft, revision int32) error {
 	var ls sqlcgen.OrderLinesInsertParams
 	ls.OrderID = string(d.ID)
 	for i, l := range d.Lines {
@@ -83,11 +84,12 @@ func insertLines(ctx context.Context, w *work, d order.Draft) error {
 		ls.Amounts, ls.TaxRates = append(ls.Amounts, l.UnitAmount*int64(l.Quantity)), append(ls.TaxRates, l.TaxRate)
 		ls.Actions, ls.Issuers = append(ls.Actions, string(l.Action)), append(ls.Issuers, l.Issuer)
 	}
+	ls.Revision = revision
 	if err := w.write.OrderLinesInsert(ctx, ls); err != nil {
 		return err
 	}
 	if len(d.Adjustments) > 0 {
-		as := sqlcgen.OrderAdjustmentsInsertParams{OrderID: string(d.ID)}
+		as := sqlcgen.OrderAdjustmentsInsertParams{OrderID: string(d.ID), Revision: revision}
 		for i, a := range d.Adjustments {
 			as.AdjNos, as.Kinds, as.Amounts = append(as.AdjNos, int32(i+1)), append(as.Kinds, a.Kind), append(as.Amounts, a.Amount)
 			as.TaxRates = append(as.TaxRates, a.TaxRate)
@@ -98,11 +100,18 @@ func insertLines(ctx context.Context, w *work, d order.Draft) error {
 	}
 	for i, l := range d.Lines {
 		if l.Action == order.ActionStock {
-			m := sqlcgen.StockMovementQueuedParams{OrderID: string(d.ID), LineNo: int32(i + 1), Kind: "reserve", Sku: l.SKU, Quantity: int64(l.Quantity)}
+			m := sqlcgen.StockMovementQueuedParams{OrderID: string(d.ID), LineNo: int32(i + 1), Kind: "reserve", Sku: l.SKU, Quantity: int64(l.Quantity), Revision: revision}
 			if err := w.write.StockMovementQueued(ctx, m); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+func insertPlaced(ctx context.Context, w *work, d order.Draft) error {
+	if err := insertPromise(ctx, w, d, 1); err != nil {
+		return err
 	}
 	return w.write.TransitionsInsert(ctx, sqlcgen.TransitionsInsertParams{
 		OrderID: string(d.ID), Kinds: []string{"order"}, Ids: []string{string(d.ID)}, Froms: []string{""}, Tos: []string{string(order.OrderOpen)}, Trigger: "order_placed",

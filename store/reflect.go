@@ -106,6 +106,9 @@ func (s *Store) reflectOne(ctx context.Context, w *work, sc *scene, o sqlcgen.Ob
 			out.lookWanted, out.lookMade = false, o.ReadAsks == sc.attempt.LooksAsked // not a look that began before it was asked for
 		}
 	}
+	if c.LookPayment {
+		out.lookWanted, out.lookMade = true, false
+	}
 	out.ReviewOpen = out.ReviewOpen || len(c.Open) > 0
 	if c.Verdict == order.Stale || c.Verdict == order.Rejected {
 		return nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"orderflow/internal/fault"
@@ -89,6 +90,9 @@ func (s *Store) RefundOpen(ctx context.Context, d RefundDraft) (RefundOpened, er
 		if sc.money != nil {
 			out.LeftMinor = max(0, sc.money.Left())
 		}
+		if err := sc.weigh(ctx, w, false); err != nil {
+			return err
+		}
 		c := order.Apply(sc.facts(), order.Trigger{Kind: order.RefundOpened, Ask: d.Amount})
 		if c.Verdict != order.Applied {
 			return fault.Reject(c.Why, op)
@@ -96,8 +100,11 @@ func (s *Store) RefundOpen(ctx context.Context, d RefundDraft) (RefundOpened, er
 		if d.LeftMinor != out.LeftMinor {
 			return fault.Reject("left_moved", op)
 		}
-		out.Refund, err = insertRefund(ctx, w, sc, d, number)
-		return err
+		if out.Refund, err = insertRefund(ctx, w, sc, d, number); err != nil || c.To(order.SubjectOrder) == "" {
+			return err
+		}
+		c.Transitions = slices.DeleteFunc(c.Transitions, func(t order.Transition) bool { return t.Subject == order.SubjectRefund }) // its row says so
+		return s.write(ctx, w, &sc, c, cause{trigger: order.RefundOpened})
 	})
 	if violates(err, "refunds_caller_key_unique") { // the same key, at the same moment, for another order
 		err = fault.Reject("key_bound_elsewhere", op)

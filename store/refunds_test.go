@@ -44,7 +44,8 @@ func TestRule01_AnUnknownRefundStaysUnknownUntilEvidence(t *testing.T) {
 	require.Zero(t, e.left(a))
 	require.EqualValues(t, 1, e.events(order.EventRefundSucceeded))
 	require.Equal(t, string(order.AttemptSucceeded), e.attempt(a).Status, "a refund moves no attempt")
-	require.Equal(t, order.OrderPaid, e.status("o"), "and no order")
+	require.Equal(t, order.OrderCanceled, e.status("o"), "nothing of the money is left, so nothing is handed over any more")
+	require.EqualValues(t, 10, e.count("SELECT count(*) FROM fulfillment_units WHERE status = 'canceled'"))
 	e.folds()
 }
 

@@ -78,7 +78,7 @@ func TestStockIsCommittedOnce(t *testing.T) {
 }
 
 // PC-40: a refusal told by page and by notice, and the expiry beside them, give back once.
-func TestStockIsReleasedOnce(t *testing.T) {
+func TestPC40_StockIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	require.NoError(t, e.s.StockSet(e.ctx(), "mug", 5))

@@ -101,7 +101,7 @@ func provide(ctx context.Context, w *work, sc scene, units []sqlcgen.UnitsIntern
 		return 0, err
 	}
 	if len(stock.Skus) > 0 {
-		stock.OrderID = sc.order.OrderID
+		stock.OrderID, stock.Revision = sc.order.OrderID, sc.order.Revision
 		if err := w.write.StockCommit(ctx, stock); err != nil {
 			return 0, err
 		}

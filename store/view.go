@@ -96,6 +96,7 @@ type View struct {
 	Operations   []sqlcgen.OperationsByOrderRow
 	Payments     []sqlcgen.Payment
 	Refunds      []sqlcgen.Refund
+	Cancel       *sqlcgen.Cancel // nil = nobody asked for one
 	Units        []sqlcgen.UnitsByOrderRow
 	Issuances    []sqlcgen.Issuance
 	Deliveries   []sqlcgen.DeliveriesByOrderRow
@@ -121,6 +122,7 @@ func (s *Store) OrderView(ctx context.Context, client order.ClientID, id order.I
 			func() (err error) { v.Operations, err = q.OperationsByOrder(ctx, key); return },
 			func() (err error) { v.Payments, err = q.PaymentsByOrder(ctx, &key); return },
 			func() (err error) { v.Refunds, err = q.RefundsByOrder(ctx, key); return },
+			func() (err error) { v.Cancel, err = cancelOf(ctx, q, v.Head.Order); return },
 			func() (err error) { v.Units, err = q.UnitsByOrder(ctx, key); return },
 			func() (err error) { v.Issuances, err = q.IssuancesByOrder(ctx, key); return },
 			func() (err error) { v.Deliveries, err = q.DeliveriesByOrder(ctx, key); return },

@@ -39,6 +39,9 @@ func (w *orderRun) setup(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
+	if err := cancelDoor(w, ctx); err != nil {
+		return err
+	}
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, order.UpdateResolveReview, w.resolveReview, workflow.UpdateHandlerOptions{
 		Description: "Decides an open review. Current details show the JSON to paste; the answer says whether it was applied and why not.",
 		Validator: func(d order.Decision) error {

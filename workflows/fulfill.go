@@ -17,6 +17,9 @@ func (w *orderRun) fulfill(ctx workflow.Context, look bool) error {
 			return err
 		}
 	}
+	if w.facts.Status == order.OrderCanceled { // nothing is issued any more; what was being issued is found out
+		return w.issue(ctx)
+	}
 	if w.facts.Status != order.OrderPaid {
 		return nil
 	}

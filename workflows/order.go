@@ -22,6 +22,7 @@ type Carried struct {
 // as anybody likes: it loads the facts and does only what is missing. Who starts it gives the id alone.
 func OrderWorkflow(ctx workflow.Context, id order.ID, c Carried) error {
 	w := &orderRun{id: id, look: c.Look, settled: map[order.AttemptID]order.Status{}, parked: map[order.AttemptID]bool{}}
+	w.stopping = cancelSeen{tried: map[order.AttemptID]bool{}}
 	w.back = refundsSeen{settled: map[order.RefundID]order.Status{}, parked: map[order.RefundID]bool{}}
 	if err := w.setup(ctx); err != nil {
 		return err
@@ -40,7 +41,8 @@ type orderRun struct {
 	settled map[order.AttemptID]order.Status // attempts whose outcome is known, for the submit_payment handler
 	parked  map[order.AttemptID]bool         // attempts that a person has, for the same
 
-	back refundsSeen // the same of refunds, for the refund_payment handler
+	back     refundsSeen // the same of refunds, for the refund_payment handler
+	stopping cancelSeen  // and of the order's cancel, for the cancel_order handler
 
 	news        bool // something outside says "look again"
 	look        bool // and providers and issuers are to be asked, not only the database
@@ -56,6 +58,7 @@ type orderRun struct {
 // run is the story of an order.
 func (w *orderRun) run(ctx workflow.Context) error {
 	for {
+		w.stopping.asked = false
 		if err := w.load(ctx); err != nil {
 			return err
 		}
@@ -86,6 +89,9 @@ func (w *orderRun) round(ctx workflow.Context) error {
 		return err
 	}
 	if err := w.fulfill(ctx, look); err != nil {
+		return err
+	}
+	if err := w.cancel(ctx); err != nil {
 		return err
 	}
 	w.deliver(ctx)

@@ -33,6 +33,9 @@ func (w *orderRun) payments(ctx workflow.Context, look bool) error {
 
 func (w *orderRun) payment(ctx workflow.Context, a activities.AttemptHead, look bool) error {
 	held := w.held(order.SubjectAttempt, string(a.ID))
+	if w.givesUp() && a.Status != order.AttemptSucceeded && a.Status != order.AttemptClosed {
+		return w.giveUp(ctx, a, held, look)
+	}
 	switch a.Status {
 	case order.AttemptSucceeded, order.AttemptClosed:
 		w.settle(a.ID, a.Status)
@@ -104,6 +107,10 @@ func (w *orderRun) resolve(ctx workflow.Context, id order.AttemptID, code fault.
 		}
 		w.takeSignals(ctx)
 		w.news = false
+		if w.stopping.asked { // it is to be ended now, not made
+			w.stale = true
+			return nil
+		}
 		if err := w.lookAt(ctx, id, acts.LookPayment); err != nil {
 			return err
 		}

@@ -30,6 +30,8 @@ type Engine interface {
 	Submit(ctx context.Context, id order.ID, attempt order.AttemptID) error
 	// Refund waits for a refund's first outcome until ctx ends.
 	Refund(ctx context.Context, id order.ID, refund order.RefundID) error
+	// Cancel waits until a cancel is over, or waits for somebody else, or ctx ends.
+	Cancel(ctx context.Context, id order.ID, cancel order.CancelID) error
 	// LookAgain asks for a fresh look at an order and does not wait for it.
 	LookAgain(ctx context.Context, id order.ID, source, reference string) error
 }
@@ -115,6 +117,7 @@ func (a *API) mount(inner http.Handler) {
 	a.mux.Handle("POST /v1/orders", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/payments", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/refunds", operate(readBody(guard(a.checkBody(inner)))))
+	a.mux.Handle("POST /v1/orders/{id}/cancel", read(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("GET /v1/orders/{id}", read(inner))
 	a.mux.Handle("GET /v1/orders/{id}/records", read(inner))
 	a.mux.Handle("GET /v1/orders/{id}/records.csv", read(inner))
@@ -124,6 +127,7 @@ func (a *API) mount(inner http.Handler) {
 	a.mux.Handle("GET /v1/figures", see(inner))
 	a.mux.Handle("POST /v1/reviews/{id}/decisions", see(readBody(a.checkBody(inner))))
 	a.mux.Handle("POST /v1/reviews/{id}/take", see(readBody(a.checkBody(inner))))
+	a.mux.Handle("PUT /v1/orders/{id}", checkout(readBody(a.checkBody(inner))))
 	a.mux.Handle("PUT /v1/stock/{sku}", checkout(readBody(a.checkBody(inner))))
 	for _, r := range a.d.Also {
 		a.mux.Handle(r.Pattern, r.Handler)
@@ -254,6 +258,16 @@ func (a *API) register(h huma.API) {
 		Description: "Needs the scope operate. 201 with the outcome; 202 when it takes longer than the answer budget: poll the Location, or repeat the " +
 			"request with its key. What is being found out counts as given back.",
 	}, a.refundOrder)
+	huma.Register(h, huma.Operation{
+		OperationID: "cancel-order", Method: http.MethodPost, Path: "/v1/orders/{id}/cancel", DefaultStatus: http.StatusCreated, MaxBodyBytes: MaxBody + 1,
+		Summary: "Have an order not carried out",
+		Description: "Needs checkout or operate; operate where the order is paid, since its money goes back. 201 when it is canceled; 202 while a payment or " +
+			"goods under way are found out: poll the Location, or repeat the request with its key. An order has one cancel.",
+	}, a.cancelOrder)
+	huma.Register(h, huma.Operation{
+		OperationID: "replace-order", Method: http.MethodPut, Path: "/v1/orders/{id}", MaxBodyBytes: MaxBody + 1, Summary: "State an open order anew",
+		Description: "Whole, as when it was placed; a new revision. Only while nobody is paying for it. Stating what stands changes nothing.",
+	}, a.replaceOrder)
 	huma.Register(h, huma.Operation{
 		OperationID: "read-order", Method: http.MethodGet, Path: "/v1/orders/{id}", Summary: "Read an order in full",
 		Description: "Asks the provider again, rate-limited and without waiting, when a payment's outcome is unknown.",

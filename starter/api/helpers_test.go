@@ -56,6 +56,10 @@ func (e *engineFunc) Submit(ctx context.Context, id order.ID, a order.AttemptID)
 	return e.submit(ctx, id, a)
 }
 
+func (e *engineFunc) Cancel(context.Context, order.ID, order.CancelID) error {
+	return context.DeadlineExceeded
+}
+
 func (e *engineFunc) Refund(ctx context.Context, id order.ID, r order.RefundID) error {
 	if e.refund == nil {
 		return context.DeadlineExceeded

@@ -245,6 +245,8 @@ func (a *API) openProblem(ctx context.Context, client order.ClientID, id order.I
 		return problem(typeExpired, "")
 	case "order_canceled":
 		return problem(typeCanceled, "")
+	case "order_canceling":
+		p = problem(typeCanceling, "").after(waitHint)
 	case "order_changed":
 		return problem(typeChanged, "").after(time.Second)
 	case "key_bound_elsewhere":

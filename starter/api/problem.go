@@ -48,6 +48,8 @@ const (
 	typeExpired       = "order-expired"
 	typeCanceled      = "order-canceled"
 	typeChanged       = "order-changed"
+	typeCanceling     = "order-canceling"
+	typeCompleted     = "order-completed"
 	typeNothingPaid   = "nothing-captured"
 	typeMoreThanLeft  = "more-than-left"
 	typeDisputed      = "refund-disputed"
@@ -90,7 +92,9 @@ var problemTypes = []ProblemType{
 	{typeClosing, 409, "Attempt closing", "An earlier attempt was declined and is being closed; try again after Retry-After."},
 	{typeExpired, 409, "Order expired", "The time to pay for this order is over."},
 	{typeCanceled, 409, "Order canceled", "This order was canceled."},
-	{typeChanged, 409, "Order changed", "The order changed while the payment was prepared; try again after Retry-After."},
+	{typeCanceling, 409, "Order canceling", "Somebody canceled this order; what an earlier payment did is found out first. Do not pay again."},
+	{typeCompleted, 409, "Order completed", "Everything was provided, so there is nothing to cancel; money goes back by a refund."},
+	{typeChanged, 409, "Order changed", "The order changed meanwhile: read it, and try again after Retry-After."},
 	{typeNothingPaid, 409, "Nothing captured", "No money of this order is captured, so nothing can go back."},
 	{typeMoreThanLeft, 409, "More than left", "That much cannot go back any more; left says how much can. What is being found out counts as gone."},
 	{typeDisputed, 409, "Refund disputed", "The buyer's bank has given this money back, or may: a refund on top of it would pay twice."},

@@ -71,6 +71,13 @@ func (e *Engine) Refund(ctx context.Context, id order.ID, refund order.RefundID)
 	})
 }
 
+// Cancel is Submit for a cancel: it waits until the cancel is over, or waits for somebody else.
+func (e *Engine) Cancel(ctx context.Context, id order.ID, cancel order.CancelID) error {
+	return e.update(ctx, id, client.UpdateWorkflowOptions{
+		UpdateID: order.CancelUpdateID(cancel), UpdateName: order.UpdateCancelOrder, Args: []any{order.CancelOrder{CancelID: cancel}},
+	})
+}
+
 func (e *Engine) update(ctx context.Context, id order.ID, u client.UpdateWorkflowOptions) error {
 	u.WaitForStage = client.WorkflowUpdateStageCompleted
 	try := func() error {

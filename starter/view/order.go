@@ -16,6 +16,7 @@ type Summary struct {
 	ID          order.ID  `json:"id"`
 	Currency    string    `json:"currency"`
 	Total       int64     `json:"total" doc:"minor units"`
+	Revision    int32     `json:"revision" doc:"rises when the order is stated anew"`
 	States      States    `json:"states"`
 	Buyer       Buyer     `json:"buyer"`
 	ReviewsOpen int64     `json:"reviews_open" doc:"how many questions wait for a person"`
@@ -28,11 +29,12 @@ type Summary struct {
 func SummaryOf(h store.Head) Summary {
 	s := StatesOf(h)
 	b := BuyerOf(s)
+	b.CanPay = b.CanPay && h.Order.CancelID == ""
 	for _, a := range h.Attempts {
 		b.CanPay = b.CanPay && a.Closed // while one is being closed at its provider, another is refused
 	}
 	return Summary{
-		ID: order.ID(h.Order.OrderID), Currency: h.Order.Currency, Total: h.Order.TotalMinor, States: s, Buyer: b,
+		ID: order.ID(h.Order.OrderID), Currency: h.Order.Currency, Total: h.Order.TotalMinor, Revision: h.Order.Revision, States: s, Buyer: b,
 		ReviewsOpen: h.ReviewsOpen, Waits: waitsOf(h), CreatedAt: h.Order.CreatedAt.UTC(), ExpiresAt: h.Order.ExpiresAt.UTC(),
 	}
 }
@@ -84,6 +86,7 @@ type Order struct {
 	Attempts    []Attempt     `json:"attempts"`
 	Payments    []PaymentRow  `json:"payments"`
 	Refunds     []Refund      `json:"refunds"`
+	Cancel      *Cancel       `json:"cancel,omitempty"`
 	Units       []Unit        `json:"units"`
 	Deliveries  []Delivery    `json:"deliveries"`
 	Reviews     []Review      `json:"reviews"`
@@ -202,7 +205,7 @@ type DecisionRow struct {
 type Event struct {
 	At                time.Time `json:"at"`
 	Kind              string    `json:"kind" enum:"transition,observation"`
-	Subject           string    `json:"subject" doc:"order, attempt, unit or refund"`
+	Subject           string    `json:"subject" doc:"order, attempt, unit, refund or cancel"`
 	SubjectID         string    `json:"subject_id"`
 	From              string    `json:"from,omitempty"`
 	To                string    `json:"to,omitempty"`
@@ -242,6 +245,10 @@ func OrderOf(v store.View, box *seal.Box) Order {
 		})
 	}
 	o.Refunds = refundsOf(v.Refunds)
+	if v.Cancel != nil {
+		c := CancelOf(*v.Cancel)
+		o.Cancel = &c
+	}
 	o.Units = unitsOf(v, box)
 	o.Deliveries = deliveriesOf(v.Deliveries)
 	o.Reviews = []Review{}

@@ -169,7 +169,11 @@ func BuyerOf(s States) Buyer {
 
 func paidBuyer(s States) Buyer {
 	switch {
-	case s.Order == order.OrderExpired || s.Order == order.OrderCanceled:
+	case s.Order == order.OrderCanceled && s.Payment == PaymentPartlyRefunded:
+		return Buyer{State: "canceled", Message: "This order was canceled. A part of your payment was refunded."}
+	case s.Order == order.OrderCanceled:
+		return Buyer{State: "canceling", Message: "This order was canceled. We are seeing to your payment. Please do not pay again."}
+	case s.Order == order.OrderExpired:
 		return Buyer{State: "contact", Message: "We received your payment after the order had ended. We will contact you. Please do not pay again."}
 	case s.Order == order.OrderOpen:
 		return Buyer{State: "checking", Message: "We are checking your payment. Please do not pay again."}

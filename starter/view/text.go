@@ -24,6 +24,7 @@ func Text(w io.Writer, o Order, now time.Time) error {
 	}
 	t.line("  made %s, payable until %s", stamp(o.CreatedAt), stamp(o.ExpiresAt))
 	t.reviews(o, now)
+	t.canceling(o)
 	t.money(o)
 	t.goods(o)
 	if len(o.Deliveries) > 0 {

@@ -112,6 +112,8 @@ type runs struct {
 }
 
 // Refund is what webhooks never ask for.
+func (r *runs) Cancel(context.Context, order.ID, order.CancelID) error { return nil }
+
 func (r *runs) Refund(context.Context, order.ID, order.RefundID) error { return nil }
 
 func (r *runs) LookAgain(_ context.Context, id order.ID, _, _ string) error {

@@ -1,7 +1,7 @@
 -- name: AttemptInsert :exec
 INSERT INTO payment_attempts (attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference,
-                              method_type, currency, amount_minor, provider_payment_id, return_token_hash, return_url)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+                              method_type, currency, amount_minor, provider_payment_id, return_token_hash, return_url, revision)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
 
 -- name: AttemptGet :one
 SELECT * FROM payment_attempts WHERE attempt_id = $1;
@@ -95,12 +95,13 @@ SELECT * FROM operations WHERE operation_id = $1;
 
 -- name: OperationClaim :one
 -- Only the winner sends first (rule 2). What takes money is sent only while the attempt is undecided and the promise stands: a
--- second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
+-- second outside write of an attempt that was closed meanwhile, or of an order that another payment has paid or that is to be
+-- canceled, has no winner.
 UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now(), credential = sqlc.arg(credential)
 WHERE operation_id = sqlc.arg(operation_id) AND sent_at IS NULL AND kind <> 'refund'
   AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
        -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
-       SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
+       SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open' AND r.cancel_id = ''
        FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id WHERE a.attempt_id = operations.attempt_id))
 RETURNING *;
 
@@ -110,12 +111,12 @@ RETURNING *;
 WITH attempt AS (
     SELECT a.attempt_id FROM operations o JOIN payment_attempts a ON a.attempt_id = o.attempt_id JOIN orders r ON r.order_id = a.order_id
     WHERE o.operation_id = sqlc.arg(operation_id) AND a.closed_at IS NULL AND o.kind <> 'refund'
-      AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+      AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open' AND r.cancel_id = ''))
     FOR SHARE OF a),
-unit AS (
-    SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
-    WHERE o.operation_id = sqlc.arg(operation_id) AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
-    FOR SHARE OF u)
+unit AS ( -- the order is held too: a request to issue is never sent again once a cancel has set its gate
+    SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id JOIN orders r ON r.order_id = u.order_id
+    WHERE o.operation_id = sqlc.arg(operation_id) AND u.generation = o.generation AND u.status IN ('issuing', 'unknown') AND r.status = 'paid'
+    FOR SHARE OF r, u)
 UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), credential = sqlc.arg(credential), outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
 WHERE op.operation_id = sqlc.arg(operation_id) AND op.sends = sqlc.arg(seen_sends) AND op.finished_at IS NULL
   AND op.credential IN ('', sqlc.arg(credential))

@@ -12,6 +12,7 @@ SELECT sqlc.embed(o),
             'look', f.status IN ('succeeded', 'failed') AND f.next_check_at IS NOT NULL) ORDER BY f.created_at, f.refund_id), '[]'::jsonb)
      FROM refunds f WHERE f.order_id = o.order_id AND (f.status NOT IN ('succeeded', 'failed') OR f.observed_seq <> f.reflected_seq
          OR f.next_check_at IS NOT NULL))::jsonb AS refunds,
+    (SELECT jsonb_build_object('id', c.cancel_id, 'status', c.status) FROM cancels c WHERE c.cancel_id = o.cancel_id AND c.status <> 'done')::jsonb AS cancel,
     (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = o.order_id AND u.status = 'planned' AND u.action IN ('stock', 'grant')) AS internal_planned,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', x.unit_id, 'status', x.status)), '[]'::jsonb) FROM (
         SELECT u.unit_id, u.status FROM fulfillment_units u

@@ -6,17 +6,17 @@ SELECT unnest(sqlc.arg(ids)::text[]), sqlc.arg(order_id)::text, unnest(sqlc.arg(
 ON CONFLICT DO NOTHING;
 
 -- name: UnitGet :one
-SELECT u.*, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no WHERE u.unit_id = $1;
+SELECT u.*, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no WHERE u.unit_id = $1;
 
 -- name: UnitLock :one
-SELECT u.*, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.*, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no
 WHERE u.unit_id = $1 FOR UPDATE OF u;
 
 -- name: UnitsInternalPlanned :many
 -- Each row also says how many units of the order are open, these included.
 SELECT u.*, l.sku, (SELECT count(*) FROM fulfillment_units x
                     WHERE x.order_id = $1 AND x.status IN ('planned', 'issuing', 'unknown', 'refused')) AS units_open
-FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no
 WHERE u.order_id = $1 AND u.status = 'planned' AND u.action IN ('stock', 'grant')
 ORDER BY u.line_no, u.ordinal LIMIT $2;
 
@@ -45,7 +45,7 @@ SELECT count(*) FROM fulfillment_units WHERE order_id = $1 AND status IN ('plann
 SELECT status, count(*) AS n FROM fulfillment_units WHERE order_id = $1 GROUP BY status;
 
 -- name: UnitsByOrder :many
-SELECT u.*, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.*, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no
 WHERE u.order_id = $1 ORDER BY u.line_no, u.ordinal;
 
 -- name: UnitsExternalOpen :many

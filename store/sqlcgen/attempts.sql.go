@@ -22,7 +22,7 @@ func (q *Queries) AttemptBind(ctx context.Context, providerPaymentID string, att
 }
 
 const attemptByCallerKey = `-- name: AttemptByCallerKey :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
 `
 
 func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, callerKey string) (PaymentAttempt, error) {
@@ -57,6 +57,7 @@ func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, calle
 		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
+		&i.Revision,
 	)
 	return i, err
 }
@@ -71,7 +72,7 @@ func (q *Queries) AttemptCheckLater(ctx context.Context, nextCheckAt *time.Time,
 }
 
 const attemptGet = `-- name: AttemptGet :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE attempt_id = $1
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE attempt_id = $1
 `
 
 func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAttempt, error) {
@@ -106,14 +107,15 @@ func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAtte
 		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
+		&i.Revision,
 	)
 	return i, err
 }
 
 const attemptInsert = `-- name: AttemptInsert :exec
 INSERT INTO payment_attempts (attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference,
-                              method_type, currency, amount_minor, provider_payment_id, return_token_hash, return_url)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                              method_type, currency, amount_minor, provider_payment_id, return_token_hash, return_url, revision)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 `
 
 type AttemptInsertParams struct {
@@ -131,6 +133,7 @@ type AttemptInsertParams struct {
 	ProviderPaymentID string
 	ReturnTokenHash   []byte
 	ReturnUrl         string
+	Revision          int32
 }
 
 func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) error {
@@ -149,12 +152,13 @@ func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) er
 		arg.ProviderPaymentID,
 		arg.ReturnTokenHash,
 		arg.ReturnUrl,
+		arg.Revision,
 	)
 	return err
 }
 
 const attemptLock = `-- name: AttemptLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision
 FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id
 WHERE a.attempt_id = $1
 FOR UPDATE OF o, a
@@ -187,6 +191,7 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 		&i.Order.ExpiresAt,
 		&i.Order.WorkSeq,
 		&i.Order.DoneSeq,
+		&i.Order.CancelID,
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
@@ -224,6 +229,7 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 		&i.PaymentAttempt.LooksAsked,
 		&i.PaymentAttempt.CreatedAt,
 		&i.PaymentAttempt.ClosedAt,
+		&i.PaymentAttempt.Revision,
 	)
 	return i, err
 }
@@ -337,7 +343,7 @@ func (q *Queries) AttemptReflected(ctx context.Context, seq int32, attemptID str
 }
 
 const attemptUnclosed = `-- name: AttemptUnclosed :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
 `
 
 func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentAttempt, error) {
@@ -372,12 +378,13 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 		&i.LooksAsked,
 		&i.CreatedAt,
 		&i.ClosedAt,
+		&i.Revision,
 	)
 	return i, err
 }
 
 const attemptWork = `-- name: AttemptWork :many
-SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
+SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
 WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation
 `
 
@@ -425,6 +432,7 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 			&i.PaymentAttempt.LooksAsked,
 			&i.PaymentAttempt.CreatedAt,
 			&i.PaymentAttempt.ClosedAt,
+			&i.PaymentAttempt.Revision,
 			&i.Operation.OperationID,
 			&i.Operation.OrderID,
 			&i.Operation.Kind,
@@ -454,7 +462,7 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 }
 
 const attemptsByOrder = `-- name: AttemptsByOrder :many
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
 `
 
 func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]PaymentAttempt, error) {
@@ -495,6 +503,7 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 			&i.LooksAsked,
 			&i.CreatedAt,
 			&i.ClosedAt,
+			&i.Revision,
 		); err != nil {
 			return nil, err
 		}
@@ -507,9 +516,9 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 }
 
 const attemptsMet = `-- name: AttemptsMet :many
-SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.due_at, k.sealed_private, k.return_token_hash, k.return_url, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.looks_asked, k.created_at, k.closed_at FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
+SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.due_at, k.sealed_private, k.return_token_hash, k.return_url, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.looks_asked, k.created_at, k.closed_at, k.revision FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
 UNION ALL
-SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.due_at, o.sealed_private, o.return_token_hash, o.return_url, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.looks_asked, o.created_at, o.closed_at FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
+SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.due_at, o.sealed_private, o.return_token_hash, o.return_url, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.looks_asked, o.created_at, o.closed_at, o.revision FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
 `
 
 type AttemptsMetParams struct {
@@ -558,6 +567,7 @@ func (q *Queries) AttemptsMet(ctx context.Context, arg AttemptsMetParams) ([]Pay
 			&i.LooksAsked,
 			&i.CreatedAt,
 			&i.ClosedAt,
+			&i.Revision,
 		); err != nil {
 			return nil, err
 		}
@@ -850,13 +860,14 @@ UPDATE operations SET sends = 1, sent_at = now(), last_sent_at = now(), credenti
 WHERE operation_id = $2 AND sent_at IS NULL AND kind <> 'refund'
   AND (kind NOT IN ('prepare', 'confirm', 'capture') OR (
        -- A scalar subquery on purpose: an EXISTS may be planned as a hash of every open order.
-       SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'
+       SELECT a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open' AND r.cancel_id = ''
        FROM payment_attempts a JOIN orders r ON r.order_id = a.order_id WHERE a.attempt_id = operations.attempt_id))
 RETURNING operation_id, order_id, kind, attempt_id, unit_id, generation, sealed_request, fingerprint, answered, credential, sends, sent_at, last_sent_at, outcome, outcome_code, created_at, finished_at
 `
 
 // Only the winner sends first (rule 2). What takes money is sent only while the attempt is undecided and the promise stands: a
-// second outside write of an attempt that was closed meanwhile, or of an order another payment has paid, has no winner.
+// second outside write of an attempt that was closed meanwhile, or of an order that another payment has paid or that is to be
+// canceled, has no winner.
 func (q *Queries) OperationClaim(ctx context.Context, credential string, operationID string) (Operation, error) {
 	row := q.db.QueryRow(ctx, operationClaim, credential, operationID)
 	var i Operation
@@ -886,12 +897,12 @@ const operationClaimAgain = `-- name: OperationClaimAgain :one
 WITH attempt AS (
     SELECT a.attempt_id FROM operations o JOIN payment_attempts a ON a.attempt_id = o.attempt_id JOIN orders r ON r.order_id = a.order_id
     WHERE o.operation_id = $2 AND a.closed_at IS NULL AND o.kind <> 'refund'
-      AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open'))
+      AND (o.kind NOT IN ('prepare', 'confirm', 'capture') OR (a.status IN ('created', 'sent', 'unknown', 'pending') AND r.status = 'open' AND r.cancel_id = ''))
     FOR SHARE OF a),
-unit AS (
-    SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id
-    WHERE o.operation_id = $2 AND u.generation = o.generation AND u.status IN ('issuing', 'unknown')
-    FOR SHARE OF u)
+unit AS ( -- the order is held too: a request to issue is never sent again once a cancel has set its gate
+    SELECT u.unit_id FROM operations o JOIN fulfillment_units u ON u.unit_id = o.unit_id JOIN orders r ON r.order_id = u.order_id
+    WHERE o.operation_id = $2 AND u.generation = o.generation AND u.status IN ('issuing', 'unknown') AND r.status = 'paid'
+    FOR SHARE OF r, u)
 UPDATE operations op SET sends = op.sends + 1, last_sent_at = now(), credential = $1, outcome_code = CASE WHEN op.outcome = '' THEN '' ELSE op.outcome_code END
 WHERE op.operation_id = $2 AND op.sends = $3 AND op.finished_at IS NULL
   AND op.credential IN ('', $1)

@@ -10,7 +10,7 @@ import (
 )
 
 const orderSnapshot = `-- name: OrderSnapshot :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'gateway', a.gateway, 'account', a.account,
             'environment', a.environment, 'unreflected', a.observed_seq <> a.reflected_seq, 'closed', a.closed_at IS NOT NULL,
             'look', a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)
@@ -22,6 +22,7 @@ SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o
             'look', f.status IN ('succeeded', 'failed') AND f.next_check_at IS NOT NULL) ORDER BY f.created_at, f.refund_id), '[]'::jsonb)
      FROM refunds f WHERE f.order_id = o.order_id AND (f.status NOT IN ('succeeded', 'failed') OR f.observed_seq <> f.reflected_seq
          OR f.next_check_at IS NOT NULL))::jsonb AS refunds,
+    (SELECT jsonb_build_object('id', c.cancel_id, 'status', c.status) FROM cancels c WHERE c.cancel_id = o.cancel_id AND c.status <> 'done')::jsonb AS cancel,
     (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = o.order_id AND u.status = 'planned' AND u.action IN ('stock', 'grant')) AS internal_planned,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', x.unit_id, 'status', x.status)), '[]'::jsonb) FROM (
         SELECT u.unit_id, u.status FROM fulfillment_units u
@@ -45,6 +46,7 @@ type OrderSnapshotRow struct {
 	Order           Order
 	Attempts        []byte
 	Refunds         []byte
+	Cancel          []byte
 	InternalPlanned int64
 	ExternalOpen    []byte
 	UnitsHeld       []byte
@@ -75,6 +77,7 @@ func (q *Queries) OrderSnapshot(ctx context.Context, batch int32, orderID string
 		&i.Order.ExpiresAt,
 		&i.Order.WorkSeq,
 		&i.Order.DoneSeq,
+		&i.Order.CancelID,
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
@@ -86,6 +89,7 @@ func (q *Queries) OrderSnapshot(ctx context.Context, batch int32, orderID string
 		&i.Order.EndedAt,
 		&i.Attempts,
 		&i.Refunds,
+		&i.Cancel,
 		&i.InternalPlanned,
 		&i.ExternalOpen,
 		&i.UnitsHeld,

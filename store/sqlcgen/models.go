@@ -30,6 +30,19 @@ type AuditLog struct {
 	At       time.Time
 }
 
+type Cancel struct {
+	CancelID  string
+	OrderID   string
+	ClientID  string
+	CallerKey string
+	Reason    string
+	Status    string
+	RefundID  *string
+	Code      string
+	CreatedAt time.Time
+	ClosedAt  *time.Time
+}
+
 type DecisionProposal struct {
 	DecisionID     string
 	ReviewID       string
@@ -215,6 +228,7 @@ type Order struct {
 	ExpiresAt        time.Time
 	WorkSeq          int64
 	DoneSeq          int64
+	CancelID         string
 	WorkAt           time.Time
 	SweptSeq         int64
 	Sweeps           int32
@@ -232,6 +246,7 @@ type OrderAdjustment struct {
 	Kind        string
 	AmountMinor int64
 	TaxRate     string
+	Revision    int32
 }
 
 type OrderLine struct {
@@ -245,6 +260,7 @@ type OrderLine struct {
 	TaxRate         string
 	Action          string
 	Issuer          string
+	Revision        int32
 }
 
 type OrphanPayment struct {
@@ -325,6 +341,7 @@ type PaymentAttempt struct {
 	LooksAsked        int64
 	CreatedAt         time.Time
 	ClosedAt          *time.Time
+	Revision          int32
 }
 
 type RateBucket struct {
@@ -434,6 +451,7 @@ type StockMovement struct {
 	Sku      string
 	Quantity int64
 	At       time.Time
+	Revision int32
 }
 
 type TransactionRecord struct {

@@ -11,7 +11,7 @@ import (
 )
 
 const orderAdjustmentsGet = `-- name: OrderAdjustmentsGet :many
-SELECT order_id, adj_no, kind, amount_minor, tax_rate FROM order_adjustments WHERE order_id = $1 ORDER BY adj_no
+SELECT a.order_id, a.adj_no, a.kind, a.amount_minor, a.tax_rate, a.revision FROM order_adjustments a JOIN orders o ON o.order_id = a.order_id AND o.revision = a.revision WHERE a.order_id = $1 ORDER BY a.adj_no
 `
 
 func (q *Queries) OrderAdjustmentsGet(ctx context.Context, orderID string) ([]OrderAdjustment, error) {
@@ -29,6 +29,7 @@ func (q *Queries) OrderAdjustmentsGet(ctx context.Context, orderID string) ([]Or
 			&i.Kind,
 			&i.AmountMinor,
 			&i.TaxRate,
+			&i.Revision,
 		); err != nil {
 			return nil, err
 		}
@@ -41,9 +42,9 @@ func (q *Queries) OrderAdjustmentsGet(ctx context.Context, orderID string) ([]Or
 }
 
 const orderAdjustmentsInsert = `-- name: OrderAdjustmentsInsert :exec
-INSERT INTO order_adjustments (order_id, adj_no, kind, amount_minor, tax_rate)
+INSERT INTO order_adjustments (order_id, adj_no, kind, amount_minor, tax_rate, revision)
 SELECT $1::text, unnest($2::integer[]), unnest($3::text[]), unnest($4::bigint[]),
-       unnest($5::text[])
+       unnest($5::text[]), $6::integer
 `
 
 type OrderAdjustmentsInsertParams struct {
@@ -52,6 +53,7 @@ type OrderAdjustmentsInsertParams struct {
 	Kinds    []string
 	Amounts  []int64
 	TaxRates []string
+	Revision int32
 }
 
 func (q *Queries) OrderAdjustmentsInsert(ctx context.Context, arg OrderAdjustmentsInsertParams) error {
@@ -61,12 +63,13 @@ func (q *Queries) OrderAdjustmentsInsert(ctx context.Context, arg OrderAdjustmen
 		arg.Kinds,
 		arg.Amounts,
 		arg.TaxRates,
+		arg.Revision,
 	)
 	return err
 }
 
 const orderGet = `-- name: OrderGet :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, cancel_id, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1
 `
 
 func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
@@ -90,6 +93,7 @@ func (q *Queries) OrderGet(ctx context.Context, orderID string) (Order, error) {
 		&i.ExpiresAt,
 		&i.WorkSeq,
 		&i.DoneSeq,
+		&i.CancelID,
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
@@ -117,7 +121,7 @@ INSERT INTO orders (order_id, client_id, caller_key, currency, currency_exponent
                     buyer_ref, policy, policy_version, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (order_id) DO NOTHING
-RETURNING order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at
+RETURNING order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, cancel_id, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at
 `
 
 type OrderInsertParams struct {
@@ -169,6 +173,7 @@ func (q *Queries) OrderInsert(ctx context.Context, arg OrderInsertParams) (Order
 		&i.ExpiresAt,
 		&i.WorkSeq,
 		&i.DoneSeq,
+		&i.CancelID,
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
@@ -195,9 +200,10 @@ func (q *Queries) OrderLate(ctx context.Context, within time.Duration, orderID s
 }
 
 const orderLinesGet = `-- name: OrderLinesGet :many
-SELECT order_id, line_no, sku, name, quantity, unit_amount_minor, amount_minor, tax_rate, action, issuer FROM order_lines WHERE order_id = $1 ORDER BY line_no
+SELECT l.order_id, l.line_no, l.sku, l.name, l.quantity, l.unit_amount_minor, l.amount_minor, l.tax_rate, l.action, l.issuer, l.revision FROM order_lines l JOIN orders o ON o.order_id = l.order_id AND o.revision = l.revision WHERE l.order_id = $1 ORDER BY l.line_no
 `
 
+// As the order is promised now.
 func (q *Queries) OrderLinesGet(ctx context.Context, orderID string) ([]OrderLine, error) {
 	rows, err := q.db.Query(ctx, orderLinesGet, orderID)
 	if err != nil {
@@ -218,6 +224,7 @@ func (q *Queries) OrderLinesGet(ctx context.Context, orderID string) ([]OrderLin
 			&i.TaxRate,
 			&i.Action,
 			&i.Issuer,
+			&i.Revision,
 		); err != nil {
 			return nil, err
 		}
@@ -230,10 +237,10 @@ func (q *Queries) OrderLinesGet(ctx context.Context, orderID string) ([]OrderLin
 }
 
 const orderLinesInsert = `-- name: OrderLinesInsert :exec
-INSERT INTO order_lines (order_id, line_no, sku, name, quantity, unit_amount_minor, amount_minor, tax_rate, action, issuer)
+INSERT INTO order_lines (order_id, line_no, sku, name, quantity, unit_amount_minor, amount_minor, tax_rate, action, issuer, revision)
 SELECT $1::text, unnest($2::integer[]), unnest($3::text[]), unnest($4::text[]),
        unnest($5::integer[]), unnest($6::bigint[]), unnest($7::bigint[]),
-       unnest($8::text[]), unnest($9::text[]), unnest($10::text[])
+       unnest($8::text[]), unnest($9::text[]), unnest($10::text[]), $11::integer
 `
 
 type OrderLinesInsertParams struct {
@@ -247,6 +254,7 @@ type OrderLinesInsertParams struct {
 	TaxRates    []string
 	Actions     []string
 	Issuers     []string
+	Revision    int32
 }
 
 func (q *Queries) OrderLinesInsert(ctx context.Context, arg OrderLinesInsertParams) error {
@@ -261,12 +269,13 @@ func (q *Queries) OrderLinesInsert(ctx context.Context, arg OrderLinesInsertPara
 		arg.TaxRates,
 		arg.Actions,
 		arg.Issuers,
+		arg.Revision,
 	)
 	return err
 }
 
 const orderLinesToPlan = `-- name: OrderLinesToPlan :many
-SELECT l.order_id, l.line_no, l.sku, l.name, l.quantity, l.unit_amount_minor, l.amount_minor, l.tax_rate, l.action, l.issuer FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id JOIN order_lines l ON l.order_id = o.order_id
+SELECT l.order_id, l.line_no, l.sku, l.name, l.quantity, l.unit_amount_minor, l.amount_minor, l.tax_rate, l.action, l.issuer, l.revision FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id JOIN order_lines l ON l.order_id = o.order_id AND l.revision = o.revision
 WHERE a.attempt_id = $1 AND o.status IN ('open', 'expired') ORDER BY l.line_no
 `
 
@@ -291,6 +300,7 @@ func (q *Queries) OrderLinesToPlan(ctx context.Context, attemptID string) ([]Ord
 			&i.TaxRate,
 			&i.Action,
 			&i.Issuer,
+			&i.Revision,
 		); err != nil {
 			return nil, err
 		}
@@ -303,7 +313,7 @@ func (q *Queries) OrderLinesToPlan(ctx context.Context, attemptID string) ([]Ord
 }
 
 const orderLock = `-- name: OrderLock :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR UPDATE
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, cancel_id, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR UPDATE
 `
 
 // The order's row is the first lock of every transaction that moves an order (rule 9).
@@ -328,6 +338,7 @@ func (q *Queries) OrderLock(ctx context.Context, orderID string) (Order, error) 
 		&i.ExpiresAt,
 		&i.WorkSeq,
 		&i.DoneSeq,
+		&i.CancelID,
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
@@ -342,7 +353,7 @@ func (q *Queries) OrderLock(ctx context.Context, orderID string) (Order, error) 
 }
 
 const orderLockDue = `-- name: OrderLockDue :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, (o.expires_at < now())::boolean AS due FROM orders o WHERE o.order_id = $1 FOR UPDATE
 `
 
 type OrderLockDueRow struct {
@@ -372,6 +383,7 @@ func (q *Queries) OrderLockDue(ctx context.Context, orderID string) (OrderLockDu
 		&i.Order.ExpiresAt,
 		&i.Order.WorkSeq,
 		&i.Order.DoneSeq,
+		&i.Order.CancelID,
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
@@ -387,7 +399,7 @@ func (q *Queries) OrderLockDue(ctx context.Context, orderID string) (OrderLockDu
 }
 
 const orderLockShared = `-- name: OrderLockShared :one
-SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR SHARE
+SELECT order_id, client_id, caller_key, status, version, revision, currency, currency_exponent, lines_minor, adjustments_minor, total_minor, buyer_ref, policy, policy_version, expires_at, work_seq, done_seq, cancel_id, work_at, swept_seq, sweeps, hold, external_decision, created_at, paid_at, completed_at, ended_at FROM orders WHERE order_id = $1 FOR SHARE
 `
 
 // Issuing takes the shared lock: units go side by side, a cancel waits for them and they for it.
@@ -412,6 +424,7 @@ func (q *Queries) OrderLockShared(ctx context.Context, orderID string) (Order, e
 		&i.ExpiresAt,
 		&i.WorkSeq,
 		&i.DoneSeq,
+		&i.CancelID,
 		&i.WorkAt,
 		&i.SweptSeq,
 		&i.Sweeps,
@@ -463,6 +476,43 @@ UPDATE orders SET work_seq = work_seq + 1, work_at = now() WHERE order_id = $1
 // Whatever creates work raises this (rule 8), in the transaction that creates it.
 func (q *Queries) OrderRaiseWork(ctx context.Context, orderID string) error {
 	_, err := q.db.Exec(ctx, orderRaiseWork, orderID)
+	return err
+}
+
+const orderReplace = `-- name: OrderReplace :exec
+UPDATE orders SET revision = revision + 1, version = version + 1, currency = $1, currency_exponent = $2,
+       lines_minor = $3, adjustments_minor = $4, total_minor = $5,
+       buyer_ref = $6, expires_at = $7
+WHERE order_id = $8 AND status = 'open' AND revision = $9 AND version = $10
+`
+
+type OrderReplaceParams struct {
+	Currency         string
+	CurrencyExponent int16
+	LinesMinor       int64
+	AdjustmentsMinor int64
+	TotalMinor       int64
+	BuyerRef         string
+	ExpiresAt        time.Time
+	OrderID          string
+	Revision         int32
+	Version          int64
+}
+
+// The promise as it is stated now. Nothing else about the order changes, and nobody may be paying for it.
+func (q *Queries) OrderReplace(ctx context.Context, arg OrderReplaceParams) error {
+	_, err := q.db.Exec(ctx, orderReplace,
+		arg.Currency,
+		arg.CurrencyExponent,
+		arg.LinesMinor,
+		arg.AdjustmentsMinor,
+		arg.TotalMinor,
+		arg.BuyerRef,
+		arg.ExpiresAt,
+		arg.OrderID,
+		arg.Revision,
+		arg.Version,
+	)
 	return err
 }
 
@@ -573,9 +623,9 @@ func (q *Queries) OrdersWithWork(ctx context.Context, arg OrdersWithWorkParams) 
 
 const stockCommit = `-- name: StockCommit :exec
 WITH moved AS (
-    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
+    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity, revision)
     SELECT $1::text, unnest($2::integer[]), unnest($3::integer[]), 'commit',
-           unnest($4::text[]), 1
+           unnest($4::text[]), 1, $5::integer
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
 sums AS (SELECT sku, sum(quantity)::bigint AS n FROM moved GROUP BY sku),
 held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
@@ -587,6 +637,7 @@ type StockCommitParams struct {
 	LineNos  []int32
 	Ordinals []int32
 	Skus     []string
+	Revision int32
 }
 
 // One unit leaves: it is no longer reserved and no longer there. Rows are locked in name order, as when they were reserved
@@ -597,6 +648,7 @@ func (q *Queries) StockCommit(ctx context.Context, arg StockCommitParams) error 
 		arg.LineNos,
 		arg.Ordinals,
 		arg.Skus,
+		arg.Revision,
 	)
 	return err
 }
@@ -613,7 +665,7 @@ func (q *Queries) StockGet(ctx context.Context, sku string) (Stock, error) {
 }
 
 const stockMovementQueued = `-- name: StockMovementQueued :exec
-INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity, revision) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT DO NOTHING
 `
 
@@ -624,6 +676,7 @@ type StockMovementQueuedParams struct {
 	Kind     string
 	Sku      string
 	Quantity int64
+	Revision int32
 }
 
 func (q *Queries) StockMovementQueued(ctx context.Context, arg StockMovementQueuedParams) error {
@@ -634,12 +687,13 @@ func (q *Queries) StockMovementQueued(ctx context.Context, arg StockMovementQueu
 		arg.Kind,
 		arg.Sku,
 		arg.Quantity,
+		arg.Revision,
 	)
 	return err
 }
 
 const stockMovements = `-- name: StockMovements :many
-SELECT order_id, line_no, ordinal, kind, sku, quantity, at FROM stock_movements WHERE order_id = $1 ORDER BY line_no, ordinal, kind
+SELECT order_id, line_no, ordinal, kind, sku, quantity, at, revision FROM stock_movements WHERE order_id = $1 ORDER BY revision, line_no, ordinal, kind
 `
 
 func (q *Queries) StockMovements(ctx context.Context, orderID string) ([]StockMovement, error) {
@@ -659,6 +713,7 @@ func (q *Queries) StockMovements(ctx context.Context, orderID string) ([]StockMo
 			&i.Sku,
 			&i.Quantity,
 			&i.At,
+			&i.Revision,
 		); err != nil {
 			return nil, err
 		}
@@ -672,16 +727,16 @@ func (q *Queries) StockMovements(ctx context.Context, orderID string) ([]StockMo
 
 const stockRelease = `-- name: StockRelease :exec
 WITH last AS (
-    SELECT DISTINCT ON (r.line_no) r.order_id, r.line_no, r.sku, r.quantity, CASE r.kind WHEN 'reserve' THEN 'release' ELSE 'release_again' END AS kind
-    FROM stock_movements r WHERE r.order_id = $1 AND r.kind IN ('reserve', 'reserve_again') ORDER BY r.line_no, r.kind DESC),
+    SELECT DISTINCT ON (r.revision, r.line_no) r.order_id, r.revision, r.line_no, r.sku, r.quantity, CASE r.kind WHEN 'reserve' THEN 'release' ELSE 'release_again' END AS kind
+    FROM stock_movements r WHERE r.order_id = $1 AND r.kind IN ('reserve', 'reserve_again') ORDER BY r.revision, r.line_no, r.kind DESC),
 open_lines AS (
-    SELECT r.order_id, r.line_no, r.sku, r.kind,
+    SELECT r.order_id, r.revision, r.line_no, r.sku, r.kind,
            r.quantity - coalesce((SELECT sum(c.quantity) FROM stock_movements c
-                                  WHERE c.order_id = r.order_id AND c.line_no = r.line_no AND c.kind = 'commit'), 0)::bigint AS rest
+                                  WHERE c.order_id = r.order_id AND c.revision = r.revision AND c.line_no = r.line_no AND c.kind = 'commit'), 0)::bigint AS rest
     FROM last r),
 released AS (
-    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
-    SELECT order_id, line_no, 0, kind, sku, rest FROM open_lines WHERE rest > 0
+    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity, revision)
+    SELECT order_id, line_no, 0, kind, sku, rest, revision FROM open_lines WHERE rest > 0
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
 sums AS (SELECT sku, sum(quantity)::bigint AS n FROM released GROUP BY sku),
 held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
@@ -709,8 +764,8 @@ func (q *Queries) StockReserve(ctx context.Context, quantity int64, sku string) 
 
 const stockReserveAgain = `-- name: StockReserveAgain :exec
 WITH again AS (
-    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity)
-    SELECT r.order_id, r.line_no, 0, 'reserve_again', r.sku, r.quantity FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve'
+    INSERT INTO stock_movements (order_id, line_no, ordinal, kind, sku, quantity, revision)
+    SELECT r.order_id, r.line_no, 0, 'reserve_again', r.sku, r.quantity, r.revision FROM stock_movements r JOIN orders o ON o.order_id = r.order_id AND o.revision = r.revision WHERE r.order_id = $1 AND r.kind = 'reserve'
     ON CONFLICT DO NOTHING RETURNING sku, quantity),
 sums AS (SELECT sku, sum(quantity)::bigint AS n FROM again GROUP BY sku),
 held AS MATERIALIZED (SELECT s.sku, sums.n FROM stock s JOIN sums ON sums.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
@@ -732,8 +787,22 @@ func (q *Queries) StockSet(ctx context.Context, sku string, onHand int64) error 
 	return err
 }
 
+const stockShift = `-- name: StockShift :execrows
+UPDATE stock SET reserved = reserved + $1::bigint
+WHERE sku = $2 AND ($1::bigint <= 0 OR on_hand - reserved >= $1::bigint)
+`
+
+// Reserves more of a sku, or less where by is negative; sku by sku in name order, as StockReserve.
+func (q *Queries) StockShift(ctx context.Context, by int64, sku string) (int64, error) {
+	result, err := q.db.Exec(ctx, stockShift, by, sku)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const stockThere = `-- name: StockThere :one
-WITH need AS (SELECT r.sku, sum(r.quantity)::bigint AS n FROM stock_movements r WHERE r.order_id = $1 AND r.kind = 'reserve' GROUP BY r.sku),
+WITH need AS (SELECT r.sku, sum(r.quantity)::bigint AS n FROM stock_movements r JOIN orders o ON o.order_id = r.order_id AND o.revision = r.revision WHERE r.order_id = $1 AND r.kind = 'reserve' GROUP BY r.sku),
 held AS MATERIALIZED (SELECT s.on_hand - s.reserved AS free, need.n FROM stock s JOIN need ON need.sku = s.sku ORDER BY s.sku COLLATE "C" FOR NO KEY UPDATE OF s)
 SELECT coalesce(bool_and(held.free >= held.n), true)::boolean FROM held
 `

@@ -178,7 +178,7 @@ func (q *Queries) UnitCounts(ctx context.Context, orderID string) ([]UnitCountsR
 }
 
 const unitGet = `-- name: UnitGet :one
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no WHERE u.unit_id = $1
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no WHERE u.unit_id = $1
 `
 
 type UnitGetRow struct {
@@ -225,7 +225,7 @@ func (q *Queries) UnitGet(ctx context.Context, unitID string) (UnitGetRow, error
 }
 
 const unitLock = `-- name: UnitLock :one
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no
 WHERE u.unit_id = $1 FOR UPDATE OF u
 `
 
@@ -303,7 +303,7 @@ func (q *Queries) UnitMove(ctx context.Context, arg UnitMoveParams) error {
 }
 
 const unitsByOrder = `-- name: UnitsByOrder :many
-SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, l.issuer FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no
 WHERE u.order_id = $1 ORDER BY u.line_no, u.ordinal
 `
 
@@ -399,7 +399,7 @@ func (q *Queries) UnitsExternalOpen(ctx context.Context, orderID string, limit i
 const unitsInternalPlanned = `-- name: UnitsInternalPlanned :many
 SELECT u.unit_id, u.order_id, u.line_no, u.ordinal, u.action, u.revision, u.status, u.version, u.generation, u.code, u.checks, u.next_check_at, u.created_at, u.issued_at, l.sku, (SELECT count(*) FROM fulfillment_units x
                     WHERE x.order_id = $1 AND x.status IN ('planned', 'issuing', 'unknown', 'refused')) AS units_open
-FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.line_no = u.line_no
+FROM fulfillment_units u JOIN order_lines l ON l.order_id = u.order_id AND l.revision = u.revision AND l.line_no = u.line_no
 WHERE u.order_id = $1 AND u.status = 'planned' AND u.action IN ('stock', 'grant')
 ORDER BY u.line_no, u.ordinal LIMIT $2
 `

@@ -10,7 +10,7 @@ import (
 )
 
 const orderHead = `-- name: OrderHead :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'close_reason', a.close_reason, 'code', a.code,
             'closed', a.closed_at IS NOT NULL) ORDER BY a.created_at, a.attempt_id), '[]'::jsonb)
      FROM payment_attempts a WHERE a.order_id = o.order_id)::jsonb AS attempts,
@@ -60,6 +60,7 @@ func (q *Queries) OrderHead(ctx context.Context, orderID string) (OrderHeadRow, 
 		&i.Order.ExpiresAt,
 		&i.Order.WorkSeq,
 		&i.Order.DoneSeq,
+		&i.Order.CancelID,
 		&i.Order.WorkAt,
 		&i.Order.SweptSeq,
 		&i.Order.Sweeps,
