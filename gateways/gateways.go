@@ -174,7 +174,8 @@ type Query struct {
 	Private           secret.Value // as in Operation
 }
 
-// Observation is one thing a provider said, and when. Money fields are minor units of Currency.
+// Observation is one thing a provider said, and when. Money fields are minor units of Currency. RefundedMinor is what went back in all,
+// and -1 where the answer does not say.
 type Observation struct {
 	Account           Account
 	ProviderPaymentID string

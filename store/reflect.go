@@ -151,7 +151,7 @@ func recordMoney(ctx context.Context, w *work, sc scene, o sqlcgen.Observation, 
 	return w.write.PaymentRecord(ctx, sqlcgen.PaymentRecordParams{
 		PaymentID: string(order.NewPaymentID()), Gateway: o.Gateway, Account: o.Account, Environment: o.Environment,
 		ProviderPaymentID: o.ProviderPaymentID, OrderID: &sc.order.OrderID, AttemptID: &sc.attempt.AttemptID, Currency: o.Currency,
-		CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, Matched: matched,
+		CapturedMinor: o.CapturedMinor, RefundedMinor: max(o.RefundedMinor, 0), Matched: matched,
 	})
 }
 

@@ -37,6 +37,8 @@ func (g *Gateway) Lookup(ctx context.Context, q gateways.Query) (gateways.Observ
 	if err != nil {
 		return gateways.Observation{}, unanswered(read, err)
 	}
+	ctx, done := context.WithTimeout(ctx, g.timeout) // of all reads
+	defer done()
 	r, a, err := g.call(ctx, read, "paymentInquiry", body)
 	if err != nil {
 		return gateways.Observation{}, err
@@ -48,7 +50,50 @@ func (g *Gateway) Lookup(ctx context.Context, q gateways.Query) (gateways.Observ
 	if !a.signed {
 		return gateways.Observation{}, g.refused(read, r, a.code())
 	}
-	return g.observe(r, a, k, known)
+	o, err := g.observe(r, a, k, known)
+	if err != nil || o.Outcome != gateways.Succeeded {
+		return o, err
+	}
+	o.RefundedMinor, err = g.wentBack(ctx, o)
+	return o, err
+}
+
+// wentBack is how much of a payment went back, by us or by anybody: the inquiry of payments does not say, only the maintenance API
+// does. -1 = it cannot be had. An error is not taken for "nothing went back", which would undo what is known.
+func (g *Gateway) wentBack(ctx context.Context, o gateways.Observation) (int64, error) {
+	if g.maintenance == nil {
+		return -1, nil
+	}
+	a, err := g.refundsOf(ctx, o.ProviderPaymentID, o.Currency)
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, e := range a.Refunds {
+		if e.State == StateRefunded {
+			sum += e.AmountMinor
+		}
+	}
+	switch outcome := outcomeOf(a.State); {
+	case len(a.Refunds) > 0:
+		return sum, nil
+	case outcome == gateways.Succeeded && a.AmountMinor == o.AmountMinor: // the payment's own status tells of a refund of everything
+		return o.AmountMinor, nil
+	case outcome != gateways.Unknown:
+		return -1, nil
+	}
+	return 0, nil
+}
+
+// refundsOf reads the list of a payment's refunds, or where there is no such list the payment's own status.
+func (g *Gateway) refundsOf(ctx context.Context, invoice string, c money.Currency) (MaintenanceAnswer, error) {
+	act := Action{Process: RefundStatus, InvoiceNo: invoice, Amount: money.Amount{Currency: c}}
+	a, err := g.Maintain(ctx, act)
+	if f := fault.As(err); f != nil && f.Code == fault.GatewayReadFailed && f.Provider.Code != "" {
+		act.Process = Inquiry // 2C2P answered that it has no such list
+		a, err = g.Maintain(ctx, act)
+	}
+	return a, err
 }
 
 // absent reads "no such transaction", signed or not: 2C2P answers errors unsigned, and this one is final only by time (see

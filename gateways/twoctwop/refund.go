@@ -99,12 +99,7 @@ func (g *Gateway) LookupRefund(ctx context.Context, q gateways.RefundQuery) (gat
 	}
 	ctx, done := context.WithTimeout(ctx, g.timeout) // of both reads
 	defer done()
-	act := Action{Process: RefundStatus, InvoiceNo: q.ProviderPaymentID, Amount: money.Amount{Currency: q.Amount.Currency}}
-	a, err := g.Maintain(ctx, act)
-	if f := fault.As(err); f != nil && f.Code == fault.GatewayReadFailed && f.Provider.Code != "" {
-		act.Process = Inquiry // 2C2P answered that it has no such list
-		a, err = g.Maintain(ctx, act)
-	}
+	a, err := g.refundsOf(ctx, q.ProviderPaymentID, q.Amount.Currency)
 	if err != nil {
 		return gateways.RefundSeen{}, err
 	}
