@@ -218,13 +218,6 @@ var breaches = map[string]string{
 	"records_correction_says_why": record("'correction', 'f1/1', '', 'p1', 'f1', 0, 0, -300", 9),
 	"records_amounts_fit_kind":    record("'refund', 'f1/1', '', 'p1', 'f1', 0, 0, -300", 9),
 
-	"operators_login_form":             `UPDATE operators SET login = 'Ann Lee'`,
-	"operators_name_present":           `UPDATE operators SET name = ''`,
-	"operators_role_known":             `UPDATE operators SET role = 'root'`,
-	"operators_password_hashed":        `UPDATE operators SET password_hash = 'plain'`,
-	"operator_sessions_hash_is_sha256": `UPDATE operator_sessions SET token_hash = 'plain'`,
-	"operator_sessions_end":            `UPDATE operator_sessions SET expires_at = created_at`,
-
 	"rate_buckets_not_negative": `UPDATE rate_buckets SET tokens = -1`,
 }
 
