@@ -276,6 +276,7 @@ func (f Facts) refundUnresolved(code string) Change {
 	case RefundSent:
 		c.Transitions = []Transition{{Subject: SubjectRefund, From: RefundSent, To: RefundUnknown}}
 	case RefundUnknown:
+	case RefundPending: // it stays under way; what the provider says of it is one for a person, such as several that look alike
 	case RefundRequested: // it cannot even be sent: nothing is in doubt, but nothing moves by itself either
 		c.Open[0].Reason = ReviewRepeatedFailure
 		if refusalReason(code) == ReviewMisconfigured {

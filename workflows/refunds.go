@@ -131,6 +131,10 @@ func (w *orderRun) resolveRefund(ctx workflow.Context, r activities.RefundHead, 
 func (w *orderRun) lookAtRefund(ctx workflow.Context, r activities.RefundHead, step any) error {
 	in := activities.RefundInput{RefundID: r.ID, Bounds: activities.Bounds{Once: true}}
 	if err := w.outside(ctx, "look the refund up, once", w.facts.Policy.StepTimeout, step, in).Get(ctx, nil); err != nil {
+		pending := w.back.settled[r.ID] == order.RefundPending && !w.held(order.SubjectRefund, string(r.ID))
+		if code := codeOf(err, fault.PaymentUnknown); pending && code == fault.PaymentNeedsReview {
+			return w.handOver(ctx, activities.ParkInput{OrderID: w.id, RefundID: r.ID, Code: string(code)})
+		}
 		return nil // it proves nothing; the next check time stands
 	}
 	_, err := w.reflectRefund(ctx, r.ID)

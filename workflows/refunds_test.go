@@ -203,3 +203,27 @@ func TestRefundPaymentAnswersAtTheFirstOutcome(t *testing.T) {
 		})
 	}
 }
+
+// What a provider says of a refund that it is at may be for a person to read: two that look alike in a list without names.
+func TestAPendingRefundThatNeedsAPersonGetsOne(t *testing.T) {
+	t.Parallel()
+	d := newBackSide(order.RefundPending)
+	d.ask = func() (activities.RefundResult, error) {
+		return activities.RefundResult{}, fault.New(fault.PaymentNeedsReview, "test")
+	}
+	env := environment(t, d.side)
+	env.RegisterActivity(d)
+	for h := 1; h < 5; h++ {
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "sweep"}) }, time.Duration(h)*time.Hour)
+	}
+	env.RegisterDelayedCallback(func() {
+		assert.Equal(t, 1, d.calls["Park"], "once")
+		assert.Equal(t, order.RefundPending, d.said)
+		d.ask = comes(d, order.RefundSucceeded, order.Succeeded)
+		env.SignalWorkflow(order.SignalFactsChanged, order.FactsChanged{Source: "sweep"})
+	}, 6*time.Hour)
+	env.ExecuteWorkflow(OrderWorkflow, order.ID("o-1"), Carried{Look: true})
+	require.NoError(t, env.GetWorkflowError())
+	assert.Empty(t, d.facts.Refunds)
+	assert.Zero(t, d.calls["SendRefund"], "never sent again")
+}
