@@ -231,7 +231,8 @@ func itemOf(o gateways.Observation, at time.Time) reconcile.Item {
 	}
 	return reconcile.Item{
 		ProviderPaymentID: reconcile.SafeID(o.ProviderPaymentID), MerchantReference: reconcile.SafeID(o.MerchantReference), Outcome: order.Outcome(o.Outcome),
-		Currency: o.Currency, AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor, At: at,
+		Currency: o.Currency, AmountMinor: o.AmountMinor, CapturedMinor: o.CapturedMinor, RefundedMinor: o.RefundedMinor,
+		Dispute: order.Dispute(o.Dispute), At: at,
 	}
 }
 

@@ -192,7 +192,7 @@ func readAttempts(ctx context.Context, w *work, a order.Account, ids, refs []str
 			Amount: money.Amount{Minor: r.AmountMinor, Currency: money.Currency(r.Currency)},
 		}
 		if r.Recorded {
-			at.Recorded = &reconcile.Recorded{Currency: money.Currency(r.RecordedCurrency), CapturedMinor: r.RecordedCaptured, RefundedMinor: r.RecordedRefunded}
+			at.Recorded = &reconcile.Recorded{Currency: money.Currency(r.RecordedCurrency), CapturedMinor: r.RecordedCaptured, RefundedMinor: r.RecordedRefunded, Dispute: order.Dispute(r.RecordedDispute)}
 		}
 		if r.LastOutcome != "" {
 			at.Last = &reconcile.Answer{

@@ -35,9 +35,11 @@ func (g *Gateway) List(ctx context.Context, w gateways.Window) (gateways.Page, e
 		if !sound(pi) || pi.Created <= 0 || pi.ID == w.Cursor {
 			return gateways.Page{}, unusable
 		}
-		page.Items = append(page.Items, gateways.Listed{
-			Seen: g.observe(pi, headerOf(answer.LastResponse)), At: time.Unix(pi.Created, 0).UTC(),
-		})
+		o := g.observe(pi, headerOf(answer.LastResponse))
+		if err := g.disputes(ctx, pi, &o); err != nil { // one read more for a payment that was ever disputed
+			return gateways.Page{}, err
+		}
+		page.Items = append(page.Items, gateways.Listed{Seen: o, At: time.Unix(pi.Created, 0).UTC()})
 		page.Next = pi.ID
 	}
 	switch {

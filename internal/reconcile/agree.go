@@ -9,6 +9,9 @@ import (
 // agrees: the item says no more than what the attempt has come to, or than what the provider has answered about it since. The
 // second keeps a difference that a person already has from being asked about again in every round.
 func agrees(a Attempt, i Item, recorded bool, skew time.Duration) bool {
+	if m := a.Recorded; m != nil && disputed(i.Dispute) != disputed(m.Dispute) && i.Dispute != "" && i.Outcome == order.Succeeded {
+		return false // a bank that argues is heard of here where its notice was lost
+	}
 	if a.Last != nil && answered(*a.Last, i, skew) {
 		return true
 	}
@@ -90,4 +93,13 @@ func claim(a Attempt, i Item) order.Outcome {
 		}
 	}
 	return ""
+}
+
+// disputed is what a dispute has come to. One that is won, and forgotten by some, is as good as none.
+func disputed(d order.Dispute) order.Dispute {
+	switch d {
+	case order.DisputeOpen, order.DisputeLost:
+		return d
+	}
+	return order.DisputeNone
 }

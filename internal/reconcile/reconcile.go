@@ -25,7 +25,8 @@ type Item struct {
 	Currency          money.Currency
 	AmountMinor       int64 // what the payment was made for; 0 = not said
 	CapturedMinor     int64
-	RefundedMinor     int64 // as far as the list says
+	RefundedMinor     int64         // as far as the list says
+	Dispute           order.Dispute // empty = the list does not say
 	At                time.Time
 }
 
@@ -46,6 +47,7 @@ type Recorded struct {
 	Currency      money.Currency
 	CapturedMinor int64
 	RefundedMinor int64
+	Dispute       order.Dispute
 }
 
 // Attempt is what our books say of one attempt.

@@ -55,7 +55,7 @@ func genAttempt(n int) *rapid.Generator[Attempt] {
 			a.ProviderPaymentID = pid(n)
 		}
 		if a.Status == order.AttemptSucceeded {
-			a.Recorded = &Recorded{"JPY", 100, int64(rapid.IntRange(0, 1).Draw(t, "refunded")) * 50}
+			a.Recorded = &Recorded{"JPY", 100, int64(rapid.IntRange(0, 1).Draw(t, "refunded")) * 50, order.DisputeNone}
 		}
 		if rapid.Bool().Draw(t, "asked") {
 			l := Answer(answerOf(genItem().Draw(t, "last")))
@@ -279,7 +279,7 @@ func settle(t *rapid.T, b Books, f Findings, items []Item, now time.Time) Books 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	hundred := money.Amount{Minor: 100, Currency: "JPY"}
-	paid := Attempt{ID: "att", Status: order.AttemptSucceeded, ProviderPaymentID: "pi", MerchantReference: "OF", Amount: hundred, Recorded: &Recorded{"JPY", 100, 0}}
+	paid := Attempt{ID: "att", Status: order.AttemptSucceeded, ProviderPaymentID: "pi", MerchantReference: "OF", Amount: hundred, Recorded: &Recorded{"JPY", 100, 0, order.DisputeNone}}
 	closed := Attempt{ID: "att", Status: order.AttemptClosed, ProviderPaymentID: "pi", MerchantReference: "OF", Amount: hundred}
 	unknown := Attempt{ID: "att", Status: order.AttemptUnknown, MerchantReference: "OF", Amount: hundred}
 	captured := Item{ProviderPaymentID: "pi", MerchantReference: "OF", Outcome: order.Succeeded, Currency: "JPY", AmountMinor: 100, CapturedMinor: 100, At: noon.Add(-time.Hour)}
@@ -341,6 +341,39 @@ func TestALookIsNeedlessOnlyWhereTheStateWasTheNews(t *testing.T) {
 	refunded.RefundedMinor = 10
 	require.Empty(t, says(a, refunded))
 	require.Empty(t, says(a, i, refunded), "two claims are none")
-	a.Status, a.Recorded = order.AttemptSucceeded, &Recorded{"JPY", 100, 0}
+	a.Status, a.Recorded = order.AttemptSucceeded, &Recorded{"JPY", 100, 0, order.DisputeNone}
 	require.Empty(t, says(a, refunded))
+}
+
+// A bank that argues is heard of in the list where its notice was lost, and asked about once.
+func TestADisputeInTheListIsNews(t *testing.T) {
+	t.Parallel()
+	looks := func(known, listed order.Dispute) bool {
+		a := Attempt{
+			ID: "att", Status: order.AttemptSucceeded, ProviderPaymentID: "pi", MerchantReference: "OF", Amount: money.Amount{Minor: 100, Currency: "JPY"},
+			Recorded: &Recorded{"JPY", 100, 0, known},
+			Last:     &Answer{Outcome: order.Succeeded, ProviderPaymentID: "pi", MerchantReference: "OF", Currency: "JPY", AmountMinor: 100, CapturedMinor: 100, At: noon},
+		}
+		i := Item{
+			ProviderPaymentID: "pi", MerchantReference: "OF", Outcome: order.Succeeded, Currency: "JPY", AmountMinor: 100, CapturedMinor: 100, Dispute: listed, At: noon,
+		}
+		return len(Judge(Books{Attempts: []Attempt{a}}, []Item{i}, noon, rules).Looks) == 1
+	}
+	for _, c := range []struct {
+		known, listed order.Dispute
+		news          bool
+	}{
+		{order.DisputeNone, order.DisputeOpen, true},
+		{order.DisputeNone, order.DisputeLost, true},
+		{order.DisputeOpen, order.DisputeLost, true},
+		{order.DisputeOpen, order.DisputeWon, true},
+		{order.DisputeOpen, order.DisputeNone, true},
+		{order.DisputeOpen, order.DisputeOpen, false},
+		{order.DisputeOpen, "", false},
+		{order.DisputeWon, order.DisputeNone, false},
+		{order.DisputeNone, order.DisputeWon, false},
+		{order.DisputeNone, order.DisputeNone, false},
+	} {
+		require.Equal(t, c.news, looks(c.known, c.listed), "known %q, listed %q", c.known, c.listed)
+	}
 }

@@ -37,9 +37,9 @@ func TestStatementReadsWhatIsThere(t *testing.T) {
 		"2026-06-05 16:58:18,RF,000000001500.00000,x,THB,OF3", StatementForm{Zone: bangkok, InvoiceIsID: true})
 	require.Empty(t, r.bad)
 	require.Equal(t, map[int]Item{
-		2: {"OF1", "OF1", order.Succeeded, "THB", 150050, 150050, 0, time.Date(2026, 6, 5, 16, 58, 18, 0, bangkok)},
-		4: {"OF2", "OF2", order.Declined, "JPY", 1500, 0, 0, r.items[4].At},
-		5: {"OF3", "OF3", order.Unknown, "THB", 150000, 0, 0, r.items[5].At},
+		2: {"OF1", "OF1", order.Succeeded, "THB", 150050, 150050, 0, "", time.Date(2026, 6, 5, 16, 58, 18, 0, bangkok)},
+		4: {"OF2", "OF2", order.Declined, "JPY", 1500, 0, 0, "", r.items[4].At},
+		5: {"OF3", "OF3", order.Unknown, "THB", 150000, 0, 0, "", r.items[5].At},
 	}, r.items)
 	require.True(t, r.items[4].At.Equal(time.Date(2026, 6, 5, 7, 58, 18, 0, time.UTC)))
 }

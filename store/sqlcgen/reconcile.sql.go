@@ -184,6 +184,7 @@ WITH hits AS (
 SELECT a.attempt_id, a.status, a.provider_payment_id, a.merchant_reference, a.currency, a.amount_minor,
        (m.payment_id IS NOT NULL)::boolean AS recorded, coalesce(m.currency, '')::text AS recorded_currency,
        coalesce(m.captured_minor, 0)::bigint AS recorded_captured, coalesce(m.refunded_minor, 0)::bigint AS recorded_refunded,
+       coalesce(m.dispute, '')::text AS recorded_dispute,
        coalesce(l.outcome, '')::text AS last_outcome, coalesce(l.provider_payment_id, '')::text AS last_payment_id,
        coalesce(l.merchant_reference, '')::text AS last_reference, coalesce(l.currency, '')::text AS last_currency,
        coalesce(l.amount_minor, 0)::bigint AS last_amount, coalesce(l.captured_minor, 0)::bigint AS last_captured,
@@ -216,6 +217,7 @@ type ReconcileAttemptsRow struct {
 	RecordedCurrency  string
 	RecordedCaptured  int64
 	RecordedRefunded  int64
+	RecordedDispute   string
 	LastOutcome       string
 	LastPaymentID     string
 	LastReference     string
@@ -254,6 +256,7 @@ func (q *Queries) ReconcileAttempts(ctx context.Context, arg ReconcileAttemptsPa
 			&i.RecordedCurrency,
 			&i.RecordedCaptured,
 			&i.RecordedRefunded,
+			&i.RecordedDispute,
 			&i.LastOutcome,
 			&i.LastPaymentID,
 			&i.LastReference,
