@@ -119,7 +119,7 @@ func TestRule10_ApplicationRoleIsBound(t *testing.T) {
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	require.Greater(t, len(tables), 20)
-	prunable := map[string]bool{"idempotency_keys": true, "webhook_receipts": true, "looks_wanted": true, "event_deliveries": true, "rate_buckets": true}
+	prunable := map[string]bool{"idempotency_keys": true, "webhook_receipts": true, "looks_wanted": true, "event_deliveries": true, "rate_buckets": true, "operator_sessions": true}
 	for _, table := range tables {
 		if prunable[table] {
 			_, err := app.Exec(t.Context(), "DELETE FROM "+table)

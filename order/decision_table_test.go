@@ -37,6 +37,9 @@ var mayDecide = map[ReviewReason][]DecisionKind{
 	ReviewRefundUnknown:    {DecideRequeryPayment, DecideConfirmRefunded, DecideCloseWithEvidence},
 	ReviewRefundFailed:     {DecideRequeryPayment, DecideConfirmRefunded, DecideRefund, DecideCloseWithEvidence},
 	ReviewCorrection:       {DecideRequeryPayment, DecideCloseWithEvidence},
+
+	ReviewIssuedAfterCancel: {DecideCloseWithEvidence},
+	ReviewRefundProposed:    {DecideCloseWithEvidence},
 }
 
 // tableSubject is a subject in one state, with what surrounds it.

@@ -321,7 +321,7 @@ func TestEverythingElseIsAProblem(t *testing.T) {
 		{"GET", "/v1/orders/../orders", 404, ""},
 		{"GET", "/v1/orders/", 404, ""},
 		{"GET", "/healthz", 404, ""},
-		{"DELETE", "/v1/orders/a", 405, "GET, HEAD"},
+		{"DELETE", "/v1/orders/a", 405, "GET, HEAD, PUT"},
 		{"GET", "/v1/orders", 405, "POST"},
 		{"POST", "/v1/stock/a", 405, "PUT"},
 		{"PATCH", "/openapi.json", 405, "GET, HEAD"},

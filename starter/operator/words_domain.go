@@ -42,6 +42,9 @@ var domainWords = map[string]phrase{
 	"reason.deposit_taken_back": {"Deposit taken back", "入金の取消"},
 	"reason.settled_elsewhere":  {"Paid by other means?", "別の方法で支払済か"},
 
+	"reason.issued_after_cancel": {"Issued although canceled", "取消後に発行された"},
+	"reason.refund_proposed":     {"How much goes back?", "返金額が決まらない"},
+
 	"decision.requery_payment":         {"Ask the provider again", "決済事業者に再照会"},
 	"decision.restore_reflection":      {"Write the fact into the order again", "注文への反映をやり直す"},
 	"decision.requery_issuance":        {"Ask the issuer again", "発行元に再照会"},

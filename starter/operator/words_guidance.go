@@ -52,9 +52,15 @@ var sentences = map[string]string{
 	"telling the buyer that the refund failed":                          "購入者に「返金失敗」と伝えること",
 	"giving the money back by other means before it is known":           "結果が分かる前の別手段での返金",
 	"leaving the buyer without the money":                               "購入者に返金しないままにすること",
-	"telling the buyer that it was refunded":                            "購入者に「返金済み」と伝えること",
-	"a further refund before it is explained":                           "解明前の追加返金",
-	"providing goods for money that went back":                          "戻った代金に対する商品の提供",
+
+	"This unit was being issued when its order was canceled, and it is out. What it cost was not given back.":                             "注文の取消時に発行中だった商品で、発行されました。その代金は返金していません。",
+	"The order is canceled and holds money that our books cannot divide, or that cannot go back the way it came. A refund says how much.": "取消済みの注文に、帳簿上分けられない代金、または元の方法で戻せない代金が残っています。返金額を指定して返金してください。",
+
+	"giving its money back before the goods are back": "商品が戻る前の返金",
+	"leaving goods out that nobody pays for":          "代金のない商品を出したままにすること",
+	"telling the buyer that it was refunded":          "購入者に「返金済み」と伝えること",
+	"a further refund before it is explained":         "解明前の追加返金",
+	"providing goods for money that went back":        "戻った代金に対する商品の提供",
 }
 
 // reasons say why something is forbidden, by the English sentence that forbids it.
@@ -81,13 +87,16 @@ var reasons = map[string]phrase{
 	"telling the buyer that the refund failed":                          {"It may have gone through.", "返金が成立している可能性があります。"},
 	"giving the money back by other means before it is known":           {"The buyer would get it twice.", "購入者が二重に受け取ることになります。"},
 	"leaving the buyer without the money":                               {"It was promised, and it is owed.", "返金を約束しており、義務があります。"},
-	"telling the buyer that it was refunded":                            {"It was not.", "返金されていません。"},
-	"a further refund before it is explained":                           {"More would go back than came in.", "受領額を超えて返金する恐れがあります。"},
-	"providing goods for money that went back":                          {"The buyer holds the money again.", "代金は購入者に戻っています。"},
-	"a refund on top of the dispute: the money would go back twice":     {"The bank may take it back by itself.", "銀行が自ら引き戻す可能性があります。"},
-	"providing what was not provided yet":                               {"The money is in doubt, or gone: the buyer would hold both.", "代金が未確定か失われています。購入者が商品と代金の両方を得ることになります。"},
-	"letting the provider's time for evidence pass":                     {"Without evidence the dispute is lost.", "証拠がなければ異議が認められます。"},
-	"a refund on top of it: the money would go back twice":              {"The bank has taken it already.", "銀行がすでに引き戻しています。"},
-	"a refund: the money is not here":                                   {"There is nothing to give back.", "返すべき代金がありません。"},
-	"recording it without having seen the money":                        {"Goods would go out for nothing.", "代金なしで商品を渡すことになります。"},
+
+	"giving its money back before the goods are back":               {"The buyer would have both.", "購入者が商品と代金の両方を持つことになります。"},
+	"leaving goods out that nobody pays for":                        {"Somebody has to get them back, or to accept the loss.", "回収するか、損失として認める必要があります。"},
+	"telling the buyer that it was refunded":                        {"It was not.", "返金されていません。"},
+	"a further refund before it is explained":                       {"More would go back than came in.", "受領額を超えて返金する恐れがあります。"},
+	"providing goods for money that went back":                      {"The buyer holds the money again.", "代金は購入者に戻っています。"},
+	"a refund on top of the dispute: the money would go back twice": {"The bank may take it back by itself.", "銀行が自ら引き戻す可能性があります。"},
+	"providing what was not provided yet":                           {"The money is in doubt, or gone: the buyer would hold both.", "代金が未確定か失われています。購入者が商品と代金の両方を得ることになります。"},
+	"letting the provider's time for evidence pass":                 {"Without evidence the dispute is lost.", "証拠がなければ異議が認められます。"},
+	"a refund on top of it: the money would go back twice":          {"The bank has taken it already.", "銀行がすでに引き戻しています。"},
+	"a refund: the money is not here":                               {"There is nothing to give back.", "返すべき代金がありません。"},
+	"recording it without having seen the money":                    {"Goods would go out for nothing.", "代金なしで商品を渡すことになります。"},
 }
