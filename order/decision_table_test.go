@@ -18,10 +18,10 @@ import (
 // mayDecide is the table: what each reason allows.
 var mayDecide = map[ReviewReason][]DecisionKind{
 	ReviewConfirmUnknown:   {DecideRequeryPayment, DecideRecordExternal, DecideCloseWithEvidence},
-	ReviewIssuanceUnknown:  {DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
+	ReviewIssuanceUnknown:  {DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit, DecideCloseWithEvidence},
 	ReviewPaymentMismatch:  {DecideRequeryPayment, DecideCloseWithEvidence},
-	ReviewIssuanceMismatch: {DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
-	ReviewIssuanceRefused:  {DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit},
+	ReviewIssuanceMismatch: {DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit, DecideCloseWithEvidence},
+	ReviewIssuanceRefused:  {DecideRequeryIssuance, DecideConfirmProvided, DecideRerunUnit, DecideCloseWithEvidence},
 	ReviewRequestRefused:   {DecideRequeryPayment, DecideCloseWithEvidence},
 	ReviewMisconfigured:    {DecideRequeryPayment, DecideCloseWithEvidence},
 	ReviewLatePayment:      {DecideRestoreReflection, DecideRefund, DecideCloseWithEvidence},
@@ -125,6 +125,12 @@ func (s tableSubject) fits(r ReviewReason, k DecisionKind) bool {
 	case DecideLinkPayment:
 		return s.kind == SubjectOrphan && s.state == "open"
 	case DecideCloseWithEvidence:
+		switch r {
+		case ReviewIssuanceUnknown, ReviewIssuanceMismatch, ReviewIssuanceRefused:
+			if s.kind == SubjectUnit {
+				return false // these orders are paid: the unit is owed (TestAUnitIsGivenUp has those that are not)
+			}
+		}
 		return s.kind != SubjectRefund || s.state != RefundUnknown || r != ReviewRefundUnknown || s.quiet
 	}
 	return false
