@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
+	"orderflow/internal/door"
+	"orderflow/internal/money"
 	"orderflow/order"
 	"orderflow/store"
 )
@@ -16,6 +19,8 @@ type decideCommand struct {
 	Reason     string `required:"" help:"Why, in words somebody else understands later."`
 	Reference  string `help:"The other side's id that the decision rests on."`
 	Proof      string `help:"What was looked at, in words."`
+	Amount     string `help:"For refund: how much, as a decimal in the payment's currency such as 12.50; left out, all that is left."`
+	Attempt    string `help:"For link_payment: the attempt (att_…) whose payment it is."`
 	Version    int64  `help:"The review's version as you saw it; a moved one is refused. 0 takes whatever is current."`
 	DecisionID string `help:"Makes a repeat recognizable; left out, it is made from the content."`
 }
@@ -35,12 +40,19 @@ func (d decideCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	accounts, err := c.OpenGateways()
+	if err != nil {
+		return err
+	}
+	minor, err := d.minor(ctx, st)
+	if err != nil {
+		return err
+	}
 	res, orderID, err := st.Decide(ctx, order.Decision{
 		ReviewID: order.ReviewID(d.Review), ReviewVersion: d.Version, DecisionID: d.DecisionID, Decision: order.DecisionKind(d.Decision),
 		Actor: d.Actor, Reason: d.Reason, Evidence: order.Evidence{Reference: d.Reference, Proof: d.Proof},
-	}, order.Actor{Role: order.RoleOperator, Channel: order.ChannelCommandLine}, store.Door{Seal: func(u order.UnitID, ref string) []byte {
-		return box.Seal([]byte(ref), order.ReferencePlace(u))
-	}})
+		AmountMinor: minor, AttemptID: order.AttemptID(d.Attempt),
+	}, order.Actor{Role: order.RoleOperator, Channel: order.ChannelCommandLine}, door.New(box, accounts))
 	if err != nil {
 		return err
 	}
@@ -71,4 +83,20 @@ func (d decideCommand) Run(ctx context.Context, s *streams) error {
 		say(s, "the decision is stored; Temporal does not answer, so the sweep will act on it")
 	}
 	return nil
+}
+
+// minor converts the amount exactly, in the currency of the review's order, or refuses it.
+func (d decideCommand) minor(ctx context.Context, st *store.Store) (int64, error) {
+	if d.Amount == "" {
+		return 0, nil
+	}
+	f, err := st.ReviewFile(ctx, "", order.ReviewID(d.Review))
+	if err != nil {
+		return 0, err
+	}
+	if f.Order == nil {
+		return 0, errors.New("this review is about no order, so it has no amount: leave --amount out")
+	}
+	a, err := money.Parse(d.Amount, money.Currency(f.Order.Currency))
+	return a.Minor, err
 }

@@ -25,6 +25,7 @@ type commands struct {
 	Setup     setupCommand     `cmd:"" help:"Migrate the database; put search attributes, schedules and the bootstrap API key in place. Safe to repeat."`
 	Place     placeCommand     `cmd:"" help:"Make an order through the HTTP API, with the key of ORDERFLOW_API_KEY; amounts are decimal and converted exactly, or refused."`
 	Explain   explainCommand   `cmd:"" help:"Explain one order: its states, what happened, what waits for a person and what that person may do."`
+	Reviews   reviewsCommand   `cmd:"" help:"List what waits for a person, the oldest first."`
 	Decide    decideCommand    `cmd:"" help:"Decide a review."`
 	Settled   settledCommand   `cmd:"" help:"Record that an order was paid by other means: it is provided, and no expiry undoes it."`
 	Reconcile reconcileCommand `cmd:"" help:"Compare providers' books with ours: now, or by a settlement file."`

@@ -18,6 +18,7 @@ import (
 
 	"orderflow/gateways"
 	"orderflow/internal/config"
+	"orderflow/internal/door"
 	"orderflow/internal/gctune"
 	"orderflow/internal/profiles"
 	"orderflow/internal/seal"
@@ -130,7 +131,7 @@ func operatorRoutes(c config.Config, log *slog.Logger, st *store.Store, en *engi
 	sides = append(sides, c.ReceiverNames()...)
 	slices.Sort(sides)
 	return operator.Routes(operator.Deps{
-		Store: st, Box: box, Sides: slices.Compact(sides), Rules: c.DecisionRules(), TemporalUI: c.TemporalUI, Namespace: en.Namespace(),
+		Store: st, Box: box, Door: door.New(box, gws), Sides: slices.Compact(sides), Rules: c.DecisionRules(), TemporalUI: c.TemporalUI, Namespace: en.Namespace(),
 		SessionLasts: c.OperatorSession, Log: log,
 		Look: func(ctx context.Context, id order.ID, review order.ReviewID) error {
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a person waits; the sweep finds the work otherwise

@@ -215,6 +215,22 @@ func TestDecideOnTheCommandLine(t *testing.T) {
 	for _, part := range []string{"Waits for a person", "issuance_outcome_unknown", "forbidden", "resolve_review", `"review_id":"` + o.Reviews[0].ID} {
 		require.Contains(t, text, part)
 	}
+	for _, c := range []reviewsCommand{{}, {Reason: "issuance_outcome_unknown", Gateway: "vouchers", Unassigned: true}} {
+		text, err = b.run(c)
+		require.NoError(t, err, text)
+		require.Regexp(t, o.Reviews[0].ID+` .*issuance_outcome_unknown .*O-2 .*4800 JPY .*a decision`, text)
+	}
+	text, err = b.run(reviewsCommand{JSON: true})
+	require.NoError(t, err)
+	require.Contains(t, text, `"allowed":["requery_issuance","confirm_provided"`)
+	text, err = b.run(reviewsCommand{MinAge: time.Hour})
+	require.NoError(t, err)
+	require.Equal(t, "nothing waits for a person\n", text)
+	_, err = b.run(reviewsCommand{Reason: "no_such_reason"})
+	require.ErrorContains(t, err, "no such reason")
+	_, err = b.run(decideCommand{Review: o.Reviews[0].ID, Decision: "refund", Actor: "yuki", Reason: "x", Amount: "1.5"})
+	require.Error(t, err, "a yen has no parts")
+
 	d := decideCommand{Review: o.Reviews[0].ID, Decision: "confirm_provided", Actor: "yuki", Reason: "the issuer's portal shows it"}
 	said, err = b.run(d)
 	require.ErrorIs(t, err, exitCode(2), "without evidence it is refused")

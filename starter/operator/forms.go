@@ -61,7 +61,7 @@ type proposalCard struct {
 	Typed      string
 }
 
-// asks lists the fields of a decision. The rule refuses what lacks its evidence; the test of this table asks the rule.
+// asks lists the fields of a decision. What lacks its evidence the rule refuses.
 func asks(kind order.DecisionKind) []field {
 	reference := field{Name: "reference", Label: "evidence.reference", Form: "text", Max: 500, Required: true}
 	proof := field{Name: "proof", Label: "evidence.proof", Form: "area", Max: 2000, Required: true}
@@ -184,7 +184,7 @@ func (o *Operator) decide(w http.ResponseWriter, r *http.Request, s *screen) {
 		o.decideAgain(w, r, s, &typed{id, form, why})
 		return
 	}
-	res, orderID, err := o.d.Store.Decide(r.Context(), d, actorOf(s), o.door())
+	res, orderID, err := o.d.Store.Decide(r.Context(), d, actorOf(s), o.d.Door)
 	if err != nil {
 		o.d.Log.WarnContext(r.Context(), "a decision cannot be stored", "error", err)
 		o.refuse(w, s, http.StatusServiceUnavailable, "error.decide")
@@ -207,14 +207,6 @@ func (o *Operator) decide(w http.ResponseWriter, r *http.Request, s *screen) {
 		}
 	}
 	http.Redirect(w, r, withSaid(s.Here, said), http.StatusSeeOther)
-}
-
-func (o *Operator) door() store.Door {
-	d := store.Door{Refund: o.d.Refund}
-	if o.d.Box != nil {
-		d.Seal = func(u order.UnitID, ref string) []byte { return o.d.Box.Seal([]byte(ref), order.ReferencePlace(u)) }
-	}
-	return d
 }
 
 // decisionOf reads a form. why says what cannot be read.

@@ -20,12 +20,11 @@ import (
 // Deps are what the page works with.
 type Deps struct {
 	Store *store.Store
-	Box   *seal.Box // opens the references that buyers hold, and seals the ones that a person confirms
+	Box   *seal.Box  // opens the references that buyers hold
+	Door  store.Door // what a decision needs of this process: sealing a confirmed reference, freezing a refund's request
 
 	// Look tells the engine that an order has something new. It may fail without harm: the sweep finds the work.
 	Look func(ctx context.Context, id order.ID, review order.ReviewID) error
-	// Refund freezes the request of a refund that a person decided; nil = refunds are refused here.
-	Refund func(context.Context, store.RefundPlan) (store.RefundDraft, error)
 	// PaymentPage is the provider's own page about a payment; "" = there is none that can be named.
 	PaymentPage func(a order.Account, providerPaymentID string) string
 

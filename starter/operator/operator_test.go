@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"orderflow/internal/door"
 	"orderflow/internal/seal"
 	"orderflow/internal/testkit"
 	"orderflow/order"
@@ -50,7 +51,7 @@ func setup(t *testing.T, change ...func(*operator.Deps)) *bundle {
 	t.Cleanup(b.store.Close)
 	box, err := seal.ParseKeys("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 	require.NoError(t, err)
-	d := operator.Deps{Store: b.store, Box: box, Sides: []string{"stripe"}, TemporalUI: "http://ui.example", Namespace: "default"}
+	d := operator.Deps{Store: b.store, Box: box, Door: door.New(box, nil), Sides: []string{"stripe"}, TemporalUI: "http://ui.example", Namespace: "default"}
 	for _, f := range change {
 		f(&d)
 	}
