@@ -103,7 +103,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an unsigned inquiry is believed", file: "gateways/twoctwop/lookup.go",
-		old: "\tif !a.signed {\n\t\treturn gateways.Observation{}, g.refused(read, r, a.code())\n\t}\n\treturn g.observe", new: "\treturn g.observe",
+		old: "\tif !a.signed {\n\t\treturn gateways.Observation{}, g.refused(read, r, a.code())\n\t}\n\to, err := g.observe", new: "\to, err := g.observe",
 	},
 	{
 		name: "one payment's request goes out with another's token", file: "gateways/twoctwop/send.go",

@@ -55,7 +55,7 @@ func demoSettings(databaseURL, migrateURL, temporal, sandbox string, p ports) se
 			"ORDERFLOW_BOOTSTRAP_API_KEY": "demo:checkout+operate:" + playAPIKey,
 			"ORDERFLOW_LISTEN":            local(p.API), "ORDERFLOW_OPS_LISTEN": local(p.Ops), "ORDERFLOW_WORKER_OPS_LISTEN": local(p.WorkerOps),
 			"ORDERFLOW_PUBLIC_URL": api, "ORDERFLOW_TEMPORAL_UI_URL": "http://" + local(p.UI),
-			"STRIPE_SECRET_KEY":    playStripeKey, "STRIPE_WEBHOOK_SECRET": playStripeWebhook, "STRIPE_API_BASE": sandbox + "/stripe",
+			"STRIPE_SECRET_KEY": playStripeKey, "STRIPE_WEBHOOK_SECRET": playStripeWebhook, "STRIPE_API_BASE": sandbox + "/stripe",
 			"OMISE_SECRET_KEY": playOmiseKey, "OMISE_PUBLIC_KEY": playOmisePublic, "OMISE_WEBHOOK_SECRET": playOmiseWebhook, "OMISE_API_BASE": sandbox + "/omise",
 			"TWOCTWOP_SECRET_KEY": playMerchantKey, "TWOCTWOP_PUBLIC_KEY": playMerchantID, "TWOCTWOP_ENVIRONMENT": "test", "TWOCTWOP_API_BASE": sandbox + "/twoctwop",
 			"TOSS_SECRET_KEY": playTossKey, "TOSS_API_BASE": sandbox + "/toss",

@@ -117,7 +117,7 @@ func (w *World) dashboardPost(ctx context.Context, to string, form url.Values, w
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	who(req)
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return err
 	}
