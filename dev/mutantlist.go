@@ -165,7 +165,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a row of a list that cannot be read is left out", file: "gateways/stripe/list.go",
-		old: "\t\t\treturn gateways.Page{}, unusable\n\t\t}\n\t\tpage.Items", new: "\t\t\tcontinue\n\t\t}\n\t\tpage.Items",
+		old: "\t\t\treturn gateways.Page{}, unusable\n\t\t}\n\t\to := g.observe", new: "\t\t\tcontinue\n\t\t}\n\t\to := g.observe",
 		run: ".",
 	},
 	{

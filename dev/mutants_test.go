@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,7 +16,9 @@ func TestEveryMutantStillHasItsPlace(t *testing.T) {
 		require.False(t, seen[m.file+m.name], "twice in the list: %s", m.name)
 		seen[m.file+m.name] = true
 		planted, err := m.plant()
-		require.NoError(t, err)
+		if !assert.NoError(t, err) {
+			continue // say all places that moved
+		}
 		src, err := os.ReadFile(m.file)
 		require.NoError(t, err)
 		require.NotEqual(t, string(src), string(planted), m.name)
