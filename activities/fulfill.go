@@ -48,7 +48,7 @@ func (a *Activities) LookUnit(ctx context.Context, in UnitInput) (UnitResult, er
 	r, err := a.issue(ctx, in, false)
 	kctx, cancel := keeping(ctx)
 	defer cancel()
-	if kerr := a.d.Store.UnitLooked(kctx, in.UnitID, order.DefaultPolicy().ReviewCheckEvery); err == nil {
+	if kerr := a.d.Store.UnitLooked(kctx, in.UnitID); err == nil {
 		err = kerr
 	}
 	return r, Fail(ctx, err, in.Bounds)

@@ -39,7 +39,9 @@ func (w *world) canceledEvents(id string) int {
 
 func TestCancels(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, publicURL)
+	w := newWorld(t, publicURL, with("ORDERFLOW_REVIEW_CHECK_EVERY", "1s"), with("ORDERFLOW_SWEEP_AGAIN", "500ms"),
+		// "Not found" becomes final soon: only then is it proven that a unit of a canceled order was not issued (rule 6).
+		swap("ORDERFLOW_ISSUERS", `"timeout":"2s","idempotent":true`, `"timeout":"500ms","not_found_final_after":"500ms","idempotent":true`))
 	w.call("PUT", "/v1/stock/mug", "", map[string]any{"on_hand": 10})
 
 	w.sub("nothing was paid", func(w *world) {

@@ -131,7 +131,7 @@ func (w *world) refusals(ui *webUI, id string, review order.ReviewID) {
 		{change(confirm, func(d *order.Decision) { d.Evidence.Reference = "" }), "evidence_reference_missing"},
 		{change(rerun, func(d *order.Decision) { d.Evidence.Proof = "" }), "evidence_proof_missing"},
 		{change(confirm, func(d *order.Decision) { d.Decision = order.DecideRefund }), "decision_not_allowed"},
-		{change(confirm, func(d *order.Decision) { d.Decision = order.DecideCloseWithEvidence }), "decision_not_allowed"},
+		{change(confirm, func(d *order.Decision) { d.Decision, d.Evidence.Proof = order.DecideCloseWithEvidence, "ticket 4711" }), "still_owed"},
 		{change(confirm, func(d *order.Decision) { d.ReviewID = "rev_none" }), "no_such_review"},
 	} {
 		res, refused := ui.update(id, c.typed)

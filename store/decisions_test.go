@@ -252,7 +252,7 @@ func TestAskingAboutOneOfManyUnits(t *testing.T) {
 	for range 3 {
 		for _, u := range held() {
 			seen[u] = true
-			require.NoError(t, e.s.UnitLooked(e.ctx(), u, time.Hour))
+			require.NoError(t, e.s.UnitLooked(e.ctx(), u))
 		}
 	}
 	require.Len(t, seen, 45, "three rounds of twenty reach all")

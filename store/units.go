@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"orderflow/internal/fault"
 	"orderflow/order"
@@ -309,8 +308,8 @@ func (s *Store) UnitUnresolved(ctx context.Context, id order.UnitID, orderID ord
 	return c, err
 }
 
-// UnitLooked notes that the issuer was asked about a unit that a person has, so that others have their turn.
-func (s *Store) UnitLooked(ctx context.Context, id order.UnitID, again time.Duration) error {
-	p := sqlcgen.ReviewLookedParams{AgainAfter: again, SubjectKind: string(order.SubjectUnit), SubjectID: string(id)}
-	return translate("note lookup", s.q().ReviewLooked(ctx, p))
+// UnitLooked notes that the issuer was asked about a unit that a person has, so that others have their turn until its order's policy
+// has it asked again.
+func (s *Store) UnitLooked(ctx context.Context, id order.UnitID) error {
+	return translate("note lookup", s.q().ReviewLooked(ctx, string(order.SubjectUnit), string(id)))
 }

@@ -27,7 +27,7 @@ func TestEveryPairOfMoneyEvents(t *testing.T) {
 	t.Parallel()
 	all := scripts.All()
 	require.GreaterOrEqual(t, len(all), 3000)
-	list := scripts.Spread(all, 800)
+	list := scripts.Spread(all, 500)
 	if os.Getenv("ORDERFLOW_TEST_LONG") == "1" {
 		list = all
 	}

@@ -17,9 +17,10 @@ UPDATE reviews SET status = 'resolved', resolved_at = now(), resolved_by = sqlc.
 WHERE review_id = sqlc.arg(review_id) AND status = 'open';
 
 -- name: ReviewLooked :exec
--- The other side was asked: the next round asks about others first.
-UPDATE reviews SET next_check_at = now() + sqlc.arg(again_after)::interval
-WHERE subject_kind = sqlc.arg(subject_kind) AND subject_id = sqlc.arg(subject_id) AND status = 'open';
+-- The other side was asked: the next round asks about others first. How long until then is frozen with the order, in nanoseconds.
+UPDATE reviews r SET next_check_at = now() + make_interval(secs => (o.policy ->> 'review_check_every')::bigint / 1e9)
+FROM orders o
+WHERE o.order_id = r.order_id AND r.subject_kind = sqlc.arg(subject_kind) AND r.subject_id = sqlc.arg(subject_id) AND r.status = 'open';
 
 -- name: ReviewBump :exec
 -- A person asked for a look: it comes before all that only wait for their turn.

@@ -651,19 +651,14 @@ func (q *Queries) ReviewLock(ctx context.Context, reviewID string) (Review, erro
 }
 
 const reviewLooked = `-- name: ReviewLooked :exec
-UPDATE reviews SET next_check_at = now() + $1::interval
-WHERE subject_kind = $2 AND subject_id = $3 AND status = 'open'
+UPDATE reviews r SET next_check_at = now() + make_interval(secs => (o.policy ->> 'review_check_every')::bigint / 1e9)
+FROM orders o
+WHERE o.order_id = r.order_id AND r.subject_kind = $1 AND r.subject_id = $2 AND r.status = 'open'
 `
 
-type ReviewLookedParams struct {
-	AgainAfter  time.Duration
-	SubjectKind string
-	SubjectID   string
-}
-
-// The other side was asked: the next round asks about others first.
-func (q *Queries) ReviewLooked(ctx context.Context, arg ReviewLookedParams) error {
-	_, err := q.db.Exec(ctx, reviewLooked, arg.AgainAfter, arg.SubjectKind, arg.SubjectID)
+// The other side was asked: the next round asks about others first. How long until then is frozen with the order, in nanoseconds.
+func (q *Queries) ReviewLooked(ctx context.Context, subjectKind string, subjectID string) error {
+	_, err := q.db.Exec(ctx, reviewLooked, subjectKind, subjectID)
 	return err
 }
 
