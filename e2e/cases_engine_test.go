@@ -135,8 +135,10 @@ func TestPC57_TwoTriesOverlap(t *testing.T) {
 	w.sub("PC-57 a charge: the same key both times, one charge", func(w *world) {
 		id := "pc57-charge"
 		w.place(id, grant("g", 1, 800))
-		w.arm(faults.Fault{Target: faults.Stripe, PathSuffix: "/confirm", Action: faults.Slow, Delay: 8 * time.Second, Times: 1})
+		slow := w.arm(faults.Fault{Target: faults.Stripe, PathSuffix: "/confirm", Action: faults.Slow, Delay: time.Minute, Times: 1})
 		oneOf(w.t, w.pay(id, "pc57-k1"), 201, 202)
+		w.await("a second try at the provider", func() bool { return len(w.writes(id, "/confirm")) > 1 })
+		w.sandbox.Faults().Release(slow)
 		w.awaitStatus(id, "completed")
 		w.settled(id)
 		sent := w.writes(id, "/confirm")
@@ -152,8 +154,10 @@ func TestPC57_TwoTriesOverlap(t *testing.T) {
 	w.sub("PC-57 an idempotent issuer: the same operation both times, one issuance", func(w *world) {
 		id := "pc57-tickets"
 		w.place(id, issued("tickets", "t", 1, 800))
-		w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.Slow, Delay: 8 * time.Second, Times: 1})
+		slow := w.arm(faults.Fault{Target: faults.Issuer, Method: "POST", Action: faults.Slow, Delay: time.Minute, Times: 1})
 		oneOf(w.t, w.pay(id, "pc57-k2"), 201, 202)
+		w.await("a second try at the issuer", func() bool { return len(w.sandbox.Issuers().Requests(issuersim.Filter{OrderID: id})) > 1 })
+		w.sandbox.Faults().Release(slow)
 		w.awaitStatus(id, "completed")
 		w.settled(id)
 		made := w.sandbox.Issuers().Issuances(issuersim.Filter{OrderID: id})

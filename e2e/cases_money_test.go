@@ -151,7 +151,7 @@ func (w *world) pc03() {
 		return a
 	})
 	for _, a := range paid {
-		oneOf(w.t, a, 201, 409)
+		oneOf(w.t, a, 201, 202, 409)
 	}
 	w.awaitStatus(id, "completed")
 	w.settled(id)

@@ -75,7 +75,7 @@ func TestMain(m *testing.M) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		_ = flag.Set("test.parallel", "8") // worlds wait much more than they compute
+		_ = flag.Set("test.parallel", "5") // on two cores more of them only wait for each other
 	}
 	code := m.Run()
 	if dir := built.Load(); dir != nil {
