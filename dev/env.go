@@ -108,7 +108,7 @@ func (c *testCommand) Run(ctx context.Context) error {
 	}
 	cgo := "0"
 	// -count=1: a cached pass says nothing about the PostgreSQL and the dev server of today.
-	flags := []string{"test", "-count=1", "-timeout=15m"}
+	flags := []string{"test", "-count=1", "-timeout=30m"}
 	if c.Race {
 		cgo, flags = "1", append(flags, "-race")
 	}
