@@ -27,7 +27,11 @@ import (
 func TestStripeMockAcceptsEveryRequest(t *testing.T) {
 	t.Parallel()
 	base := startStripeMock(t)
-	spy := &statusSpy{inner: http.DefaultTransport, target: base}
+	// A transport of its own: every httptest server that any test closes also closes the idle connections of the default one, and a
+	// POST that has just taken such a connection fails.
+	inner := &http.Transport{}
+	t.Cleanup(inner.CloseIdleConnections)
+	spy := &statusSpy{inner: inner, target: base}
 	front := startFront(t, spy)
 	g := open(t, front)
 	for _, p := range mockPayments() {
