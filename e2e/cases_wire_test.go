@@ -56,6 +56,7 @@ func throughLiar(p **proxy) option {
 		require.NoError(w.t, err)
 		liar := &proxy{swaps: map[*regexp.Regexp]string{}}
 		forward := httputil.NewSingleHostReverseProxy(to)
+		forward.Transport = &http.Transport{} // the default one's idle connections are closed by every test server that ends
 		forward.ModifyResponse = func(res *http.Response) error {
 			b, err := io.ReadAll(res.Body)
 			if err != nil {
