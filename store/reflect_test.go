@@ -264,7 +264,7 @@ func TestLogFoldsToTheRows(t *testing.T) {
 	require.EqualValues(t, 0, e.count(`SELECT count(*) FROM fulfillment_units u JOIN orders o USING (order_id) WHERE o.status NOT IN ('paid', 'completed')`))
 	require.EqualValues(t, 0, e.count(`SELECT count(*) FROM fulfillment_units u WHERE (u.status = 'issued') <> EXISTS (SELECT 1 FROM issuances i WHERE i.unit_id = u.unit_id)`))
 	require.EqualValues(t, 0, e.count(`SELECT count(*) FROM payment_attempts a WHERE (a.status = 'succeeded') <> EXISTS (SELECT 1 FROM payments p WHERE p.attempt_id = a.attempt_id AND p.matched)`))
-	reserved := e.count(`SELECT coalesce(sum(CASE kind WHEN 'reserve' THEN quantity ELSE -quantity END), 0) FROM stock_movements`)
+	reserved := e.count(`SELECT coalesce(sum(CASE WHEN kind IN ('reserve', 'reserve_again') THEN quantity ELSE -quantity END), 0) FROM stock_movements`)
 	require.Equal(t, reserved, e.count("SELECT reserved FROM stock"), "the movements explain the stock")
 	require.Equal(t, 1_000_000-e.count("SELECT count(*) FROM stock_movements WHERE kind = 'commit'"), e.count("SELECT on_hand FROM stock"))
 }
