@@ -47,7 +47,7 @@ func secondAccounts(w *world) {
 
 func TestTwoAccountsAtOneProvider(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, secondAccounts, nobodyLooksYet, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "4s"))
+	w := newWorld(t, workersDie, secondAccounts, nobodyLooksYet, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "4s"))
 	w.sub("each payment belongs to the account that was asked", (*world).eachItsAccount)
 	w.sub("a webhook at another account's address moves nothing", (*world).webhookOfAnotherAccount)
 	w.sub("the key of another account finds nothing, and that proves nothing", (*world).keyOfAnotherAccount)

@@ -237,7 +237,7 @@ func TestPC60_ASlowProviderHoldsNoConnection(t *testing.T) {
 // TestPC65_SentAndThenKilled kills the worker again and again after the receiver took an event and before it is marked.
 func TestPC65_SentAndThenKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_EVENT_TIMEOUT", "1s"))
+	w := newWorld(t, workersDie, with("ORDERFLOW_EVENT_TIMEOUT", "1s"))
 	const kills, each = 7, 3
 	var ids []string
 	for range kills {

@@ -22,7 +22,7 @@ import (
 func TestMoneyCases(t *testing.T) {
 	t.Parallel()
 	// The processes are killed within the answer budget, so it must be long on a slow machine too.
-	w := newWorld(t, with("ORDERFLOW_ANSWER_BUDGET", "8s"), with("ORDERFLOW_IDEMPOTENCY_LEASE", "9s"))
+	w := newWorld(t, workersDie, with("ORDERFLOW_ANSWER_BUDGET", "8s"), with("ORDERFLOW_IDEMPOTENCY_LEASE", "9s"))
 	w.sub("PC-01 the API dies after the charge and the buyer pays again with a new key", (*world).pc01)
 	w.sub("PC-01 API and worker die after the charge", (*world).pc01Both)
 	w.sub("PC-02 forty payments of one order in one moment", (*world).pc02)
@@ -332,7 +332,7 @@ func (w *world) stillUnknown(id, down string) {
 // requests: one more metadata field, and another way to confirm.
 func TestPC35_TheStoredRequestIsSentAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "30s"))
+	w := newWorld(t, workersDie, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "30s"))
 	next := variant(t, "gateways/stripe/plan.go", map[string]string{
 		`	f.Add("metadata["+referenceField+"]", p.MerchantReference)`: `	f.Add("metadata["+referenceField+"]", p.MerchantReference)
 	f.Add("metadata[trace_id]", "trace-of-the-next-release")`,

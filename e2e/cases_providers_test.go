@@ -146,7 +146,7 @@ func (w *world) aged(x *trial, by string) {
 // are looked up, and neither is sent again.
 func TestPC38_AfterItsLifeAKeyIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"), with("ORDERFLOW_SWEEP_PERIOD", "500ms"), with("ORDERFLOW_SWEEP_AGAIN", "100ms"))
+	w := newWorld(t, workersDie, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"), with("ORDERFLOW_SWEEP_PERIOD", "500ms"), with("ORDERFLOW_SWEEP_AGAIN", "100ms"))
 	var trials []*trial
 	for _, p := range []*psp{&stripe, &toss} {
 		made := &trial{name: "pc38_made_" + p.gateway, psp: p, fault: faults.Fault{Action: faults.LoseAnswer, Times: 1}, want: done}

@@ -33,7 +33,7 @@ import (
 
 func TestForgedWebhookCases(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_REVIEW_CHECK_EVERY", "1h"), with("ORDERFLOW_SWEEP_MIN_AGE", "1h"), with("ORDERFLOW_ORPHAN_AFTER", "2s"), moreAccounts)
+	w := newWorld(t, workersDie, with("ORDERFLOW_REVIEW_CHECK_EVERY", "1h"), with("ORDERFLOW_SWEEP_MIN_AGE", "1h"), with("ORDERFLOW_ORPHAN_AFTER", "2s"), moreAccounts)
 	c := w.catch()
 	for _, gateway := range slices.Sorted(maps.Keys(elsewheres)) {
 		w.sub("Done-4 spoiled webhooks of "+gateway+" are refused and change nothing", func(w *world) { w.spoiled(c, gateway) })

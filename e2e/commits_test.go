@@ -113,7 +113,7 @@ func everyWriteAt(p *psp) []written {
 // throughLosses is a world whose worker talks through a proxy, with short bounds.
 func throughLosses(t *testing.T) (*world, *testkit.TCPProxy) {
 	var proxy *testkit.TCPProxy
-	w := newWorld(t, throughProxy(&proxy), with("ORDERFLOW_EVENT_TIMEOUT", "1s"))
+	w := newWorld(t, workersDie, throughProxy(&proxy), with("ORDERFLOW_EVENT_TIMEOUT", "1s"))
 	return w, proxy
 }
 

@@ -172,7 +172,7 @@ func (w *world) decideParked(id string, review order.ReviewID) {
 func TestTemporalLosesEverything(t *testing.T) {
 	t.Parallel()
 	server := testkit.PrivateTemporal(t, false)
-	w := newWorld(t, onServer(server), with("STRIPE_TIMEOUT", "20s"), with("ORDERFLOW_STEP_TIMEOUT", "30s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "15s"))
+	w := newWorld(t, workersDie, onServer(server), with("STRIPE_TIMEOUT", "20s"), with("ORDERFLOW_STEP_TIMEOUT", "30s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "15s"))
 	w.place("lost-completed", grant("g", 1, 500), issued("tickets", "t", 1, 100))
 	w.buy("lost-completed", "k")
 	w.awaitStatus("lost-completed", "completed")

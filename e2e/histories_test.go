@@ -180,12 +180,20 @@ func (w *world) unknownPayment(id func(order.ID) string) {
 	w.place("unknown", grant("g", 1, 500))
 	w.arm(faults.Fault{Target: "stripe", PathSuffix: "/confirm", Times: 1, Action: faults.LoseAnswer})
 	away := w.arm(faults.Fault{Target: "stripe", Method: "GET", Action: faults.Status, Status: 503})
+	started := func() bool { // the lookup of this order: the fault meets every order's
+		for _, e := range w.history(id("unknown"), "").GetEvents() {
+			if e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == "ResolvePayment" {
+				return true
+			}
+		}
+		return false
+	}
 	answered := make(chan answer, 1)
 	go func() {
 		a, _ := w.try("POST", path("unknown")+"/payments", "k-5", apiKey, payBody("pm_card_visa"))
 		answered <- a
 	}()
-	w.fired(away, 1)
+	w.await("the lookup", started)
 	w.replays("looking-up", id("unknown"), "")
 	require.Equal(w.t, 202, (<-answered).Status, "unknown is no failure")
 	w.awaitReview("unknown", order.ReviewConfirmUnknown)

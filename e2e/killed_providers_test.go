@@ -18,7 +18,7 @@ func TestKilledWhileAskingAnyProvider(t *testing.T) {
 	if !long() {
 		t.Skip("half a minute of waiting: make test-long runs it")
 	}
-	w := newWorld(t, with("OMISE_TIMEOUT", "20s"), with("TWOCTWOP_TIMEOUT", "20s"), with("TOSS_TIMEOUT", "20s"),
+	w := newWorld(t, workersDie, with("OMISE_TIMEOUT", "20s"), with("TWOCTWOP_TIMEOUT", "20s"), with("TOSS_TIMEOUT", "20s"),
 		with("ORDERFLOW_STEP_TIMEOUT", "30s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "60s"), with("ORDERFLOW_LONGEST_RETRY_INTERVAL", "2s"))
 	var trials []*trial
 	for _, p := range []*psp{&omise, &omiseCustomer, &twoctwop, &toss} {

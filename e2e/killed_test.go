@@ -48,7 +48,7 @@ func heldSteps() []*trial {
 func TestKilledInTheMiddleOfEveryStep(t *testing.T) {
 	t.Parallel()
 	// Time-outs are long: nothing but the kill ends a held request.
-	w := newWorld(t, with("STRIPE_TIMEOUT", "20s"), with("ORDERFLOW_STEP_TIMEOUT", "30s"), with("ORDERFLOW_EVENT_TIMEOUT", "5s"),
+	w := newWorld(t, workersDie, with("STRIPE_TIMEOUT", "20s"), with("ORDERFLOW_STEP_TIMEOUT", "30s"), with("ORDERFLOW_EVENT_TIMEOUT", "5s"),
 		swap("ORDERFLOW_ISSUERS", `"timeout":"2s"`, `"timeout":"20s"`))
 	trials := heldSteps()
 	var answers []<-chan answer
@@ -76,7 +76,7 @@ func TestKilledInTheMiddleOfEveryStep(t *testing.T) {
 // TestKilledAgainAndAgain: a worker that dies every second, wherever it is, is slow and never wrong.
 func TestKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, workersDie)
 	const orders = 8
 	names := numbered("storm-%d", orders)
 	require.NoError(t, w.sandbox.Faults().SetLatency(faults.Stripe, 150*time.Millisecond))

@@ -64,7 +64,7 @@ func (w *world) issuedFor(id string) []issuersim.Issuance {
 func TestAnOpaqueIssuerIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	server := testkit.TemporalWithUI(t)
-	w := newWorld(t, onServer(server), with("ORDERFLOW_LONGEST_RETRY_INTERVAL", longestRetry.String()), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "500ms"),
+	w := newWorld(t, workersDie, onServer(server), with("ORDERFLOW_LONGEST_RETRY_INTERVAL", longestRetry.String()), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "500ms"),
 		with("ORDERFLOW_REVIEW_CHECK_EVERY", "100ms"), with("ORDERFLOW_SWEEP_AGAIN", "100ms"), with("ORDERFLOW_SWEEP_PERIOD", "500ms"))
 	ids := []string{"by/update 日本", "by/signal é", "by/command", "again"}
 	reviews := w.parkAll(faults.LoseAnswer, ids[:3]...)

@@ -217,7 +217,7 @@ func TestReconciliationOnItsSchedule(t *testing.T) {
 func TestAWorkerDiesBetweenPageAndCursor(t *testing.T) {
 	t.Parallel()
 	const strays = 130 // more than a page
-	w := newWorld(t, with("ORDERFLOW_RECONCILE_GRACE", "100ms"), with("STRIPE_TIMEOUT", "30s"))
+	w := newWorld(t, workersDie, with("ORDERFLOW_RECONCILE_GRACE", "100ms"), with("STRIPE_TIMEOUT", "30s"))
 	for n := range strays {
 		w.stray("stripe", n)
 	}

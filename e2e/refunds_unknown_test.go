@@ -157,7 +157,7 @@ func TestKeptRefundErrors(t *testing.T) {
 // TestKilledBetweenRefundAndReflection: the worker dies while the provider's answer is on its way.
 func TestKilledBetweenRefundAndReflection(t *testing.T) {
 	t.Parallel()
-	long := []option{with("ORDERFLOW_STEP_TIMEOUT", "30s")}
+	long := []option{workersDie, with("ORDERFLOW_STEP_TIMEOUT", "30s")}
 	for _, name := range []string{"STRIPE", "OMISE", "TOSS"} {
 		long = append(long, with(name+"_TIMEOUT", "20s"))
 	}
@@ -216,7 +216,7 @@ func TestPC33_EveryWriteHasAKeyOfItsOwn(t *testing.T) {
 // TestARotatedAPIKeyIsNoReasonToRefundAgain: the request never came, and whether it did cannot be known under the new key.
 func TestARotatedAPIKeyIsNoReasonToRefundAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "6s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
+	w := newWorld(t, workersDie, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "6s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
 	p := refunders[0]
 	id := w.bought(p, "rotated")
 	dropped := w.arm(p.on(p.write, faults.Drop, false, 0))

@@ -18,7 +18,7 @@ import (
 // there are lookups and a person, and no second send.
 func TestRule01_ARotatedAPIKeyIsNoReasonToSendAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"))
+	w := newWorld(t, workersDie, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"))
 	x := &trial{name: "rotated", fault: faults.Fault{Action: faults.Drop, Times: 1000}, want: done}
 	x.onConfirm()
 	answered := w.begin(x)
