@@ -258,6 +258,8 @@ CREATE TABLE operations (
     CONSTRAINT operations_finished_has_time CHECK ((outcome NOT IN ('', 'unknown')) = (finished_at IS NOT NULL))
 ) WITH (fillfactor = 70); -- claimed and answered in place: no index holds what these updates change
 CREATE INDEX operations_by_order ON operations (order_id);
+-- Requests that hold a buyer's token, until it is forgotten: when the attempt has ended none is sent again.
+CREATE INDEX operations_with_token ON operations (attempt_id) WHERE kind IN ('prepare', 'confirm') AND sealed_request <> '';
 
 -- One try to give captured money back. Its operation is of kind 'refund', belongs to the attempt, and has the refund's number as
 -- its generation: the numbers of an attempt's refunds are one row of operations each, and no refund has two (rule 7).

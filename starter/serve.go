@@ -169,6 +169,7 @@ func prune(ctx context.Context, st *store.Store, c config.Config, log *slog.Logg
 			"idempotency answers": func() (int64, error) { return st.KeysPrune(ctx, c.IdempotencyLife) },
 			"deliveries":          func() (int64, error) { return st.DeliveriesPrune(ctx, c.EventRetention) },
 			"webhooks":            func() (int64, error) { return st.ReceiptsPrune(ctx, c.WebhookRetention) },
+			"payments' requests":  func() (int64, error) { return st.RequestsForget(ctx, time.Hour) },
 			"operators' sessions": func() (int64, error) { return st.SessionsPrune(ctx) },
 		} {
 			if n, err := forget(); err != nil && ctx.Err() == nil {

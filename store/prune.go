@@ -46,3 +46,9 @@ func (s *Store) ReceiptsPrune(ctx context.Context, maxAge time.Duration) (int64,
 func (s *Store) DeliveriesPrune(ctx context.Context, maxAge time.Duration) (int64, error) {
 	return inBatches("prune deliveries", func(max int32) (int64, error) { return s.q().DeliveriesPrune(ctx, maxAge, max) })
 }
+
+// RequestsForget erases the requests of payments that have ended and were last sent more than minAge ago: a buyer's token in one is
+// of no use any more. The operations stay, with their keys and fingerprints (rule 10).
+func (s *Store) RequestsForget(ctx context.Context, minAge time.Duration) (int64, error) {
+	return inBatches("forget requests", func(max int32) (int64, error) { return s.q().RequestsForget(ctx, minAge, max) })
+}

@@ -60,3 +60,40 @@ func TestPruningGoesInBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
+
+// A token is kept until the attempt is closed and no longer; what may still be sent keeps its request.
+func TestRequestsAreForgottenWhenThePaymentHasEnded(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	want := map[order.Status]int{order.AttemptSucceeded: 0, order.AttemptClosed: 0, order.AttemptDeclined: 1, order.AttemptUnknown: 1, order.AttemptPending: 1}
+	for status := range want { // what is left of each, in an order of that name
+		a := e.open(e.place(order.ID(status), grantLine(1)), "pay-"+string(status))
+		seen := answer(a, order.Outcome(status))
+		if status == order.AttemptClosed {
+			seen = answer(a, order.Declined)
+			seen.Payment.Final = true
+		}
+		e.keep(seen)
+		require.Equal(t, status, e.reflect(a).Status)
+	}
+	left := func() map[order.Status]int {
+		got := map[order.Status]int{}
+		for id := range want {
+			got[id] = int(e.count("SELECT count(*) FROM operations WHERE order_id = $1 AND kind = 'confirm' AND sealed_request <> ''", id))
+		}
+		return got
+	}
+	marks := e.text("SELECT string_agg(encode(fingerprint, 'hex'), ' ' ORDER BY operation_id) FROM operations")
+	n, err := e.s.RequestsForget(e.ctx(), time.Hour)
+	require.NoError(t, err)
+	require.Zero(t, n, "one that was sent a moment ago may be on its way")
+	e.exec("UPDATE operations SET created_at = now() - interval '2 hours', sent_at = now() - interval '2 hours', last_sent_at = now() - interval '2 hours' WHERE sends > 0")
+	e.exec("UPDATE operations SET created_at = now() - interval '2 hours' WHERE sends = 0")
+	_, err = e.s.RequestsForget(e.ctx(), time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, want, left())
+	require.Equal(t, marks, e.text("SELECT string_agg(encode(fingerprint, 'hex'), ' ' ORDER BY operation_id) FROM operations"))
+	n, err = e.s.RequestsForget(e.ctx(), time.Hour)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}

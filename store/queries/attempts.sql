@@ -206,3 +206,11 @@ ON CONFLICT (bucket) DO UPDATE
 SET tokens = least(sqlc.arg(size)::integer, rate_buckets.tokens + floor(extract(epoch FROM now() - rate_buckets.refilled_at))::integer * sqlc.arg(per_second)::integer) - 1,
     refilled_at = rate_buckets.refilled_at + floor(extract(epoch FROM now() - rate_buckets.refilled_at)) * interval '1 second'
 WHERE least(sqlc.arg(size)::integer, rate_buckets.tokens + floor(extract(epoch FROM now() - rate_buckets.refilled_at))::integer * sqlc.arg(per_second)::integer) > 0;
+
+-- name: RequestsForget :execrows
+-- What would ask for the money, of attempts that have ended: it may hold a token, and is never sent again. The fingerprint stays.
+UPDATE operations SET sealed_request = '' WHERE operation_id IN (
+    SELECT o.operation_id FROM operations o JOIN payment_attempts a USING (attempt_id)
+    WHERE o.kind IN ('prepare', 'confirm') AND o.sealed_request <> '' AND a.status IN ('succeeded', 'closed')
+      AND coalesce(o.last_sent_at, o.created_at) < now() - sqlc.arg(max_age)::interval
+    LIMIT sqlc.arg(max_rows));

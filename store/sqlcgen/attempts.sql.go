@@ -1216,6 +1216,23 @@ func (q *Queries) PaymentsByOrder(ctx context.Context, orderID *string) ([]Payme
 	return items, nil
 }
 
+const requestsForget = `-- name: RequestsForget :execrows
+UPDATE operations SET sealed_request = '' WHERE operation_id IN (
+    SELECT o.operation_id FROM operations o JOIN payment_attempts a USING (attempt_id)
+    WHERE o.kind IN ('prepare', 'confirm') AND o.sealed_request <> '' AND a.status IN ('succeeded', 'closed')
+      AND coalesce(o.last_sent_at, o.created_at) < now() - $1::interval
+    LIMIT $2)
+`
+
+// What would ask for the money, of attempts that have ended: it may hold a token, and is never sent again. The fingerprint stays.
+func (q *Queries) RequestsForget(ctx context.Context, maxAge time.Duration, maxRows int32) (int64, error) {
+	result, err := q.db.Exec(ctx, requestsForget, maxAge, maxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const transitionsByOrder = `-- name: TransitionsByOrder :many
 SELECT transition_id, order_id, subject_kind, subject_id, from_status, to_status, trigger, observation_id, decision_id, at FROM transitions WHERE order_id = $1 ORDER BY transition_id LIMIT 20000
 `
