@@ -340,6 +340,9 @@ func TestFaultsOfLookups(t *testing.T) {
 			round = append(round, x)
 		}
 		w.all(round)
+		for _, x := range round { // a slow answer was waited for, and its second one would meet the next round's order
+			w.sandbox.Faults().Remove(x.name)
+		}
 	}
 	w.booksAgree()
 }

@@ -202,7 +202,7 @@ func (w *world) environment() map[string]string {
 		"ORDERFLOW_STEP_TIMEOUT": "8s", "ORDERFLOW_DEAD_WORKER_AFTER": "8s",
 		"ORDERFLOW_FIRST_LOOKUP_AFTER": "100ms", "ORDERFLOW_LONGEST_RETRY_INTERVAL": "300ms", "ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER": "3s",
 		// Each start of a schedule costs Temporal about 70 ms of a core: at one a second, ten worlds would leave nothing for the tests.
-		"ORDERFLOW_SWEEP_PERIOD": "2s", "ORDERFLOW_RELAY_PERIOD": "4s",
+		"ORDERFLOW_SWEEP_PERIOD": "3s", "ORDERFLOW_RELAY_PERIOD": "8s",
 		"ORDERFLOW_TWO_PERSONS": "false", "ORDERFLOW_REVIEW_CHECK_EVERY": "1s", "ORDERFLOW_RERUN_SAFE_AFTER": "1s", "ORDERFLOW_SWEEP_MIN_AGE": "1s", "ORDERFLOW_SWEEP_AGAIN": "1s", "ORDERFLOW_LOOKUPS_PER_SECOND": "200",
 		"ORDERFLOW_RECONCILE_PERIOD":  "720h", // tests that want it say so: it would find what others hide
 		"ORDERFLOW_IDEMPOTENCY_LEASE": "8s", "ORDERFLOW_ANSWER_BUDGET": "5s",
