@@ -159,10 +159,10 @@ func (w *world) openSandbox() {
 		StripeWebhook: secret.New(stripeWebhook),
 		OmiseKeys:     []omisesim.KeyPair{{Secret: secret.New("skey_test_e2e"), Public: "pkey_test_e2e"}, {Secret: secret.New("skey_e2e"), Public: "pkey_e2e"}, {Secret: secret.New("skey_test_second"), Public: "pkey_test_second"}},
 		OmiseWebhook:  secret.New(omiseWebhook),
-		Merchants:     []twoctwopsim.Merchant{{ID: "E2E01", Secret: secret.New(merchantSecret)}},
-		TossKeys:      []secret.Value{secret.New("test_sk_e2e"), secret.New("test_sk_second")},
-		Webhooks:      notify.Config{Scale: 0.0001},
-		IssuerToken:   secret.New("issuer-token-e2e"), WebhookSecret: secret.New(whsec),
+		Merchants:     []twoctwopsim.Merchant{{ID: "E2E01", Secret: secret.New(merchantSecret), PublicKey: maintenance().public}}, MerchantsKey: maintenance().theirs,
+		TossKeys:    []secret.Value{secret.New("test_sk_e2e"), secret.New("test_sk_second")},
+		Webhooks:    notify.Config{Scale: 0.0001},
+		IssuerToken: secret.New("issuer-token-e2e"), WebhookSecret: secret.New(whsec),
 	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, sb.Start("127.0.0.1:0"))

@@ -91,6 +91,54 @@ func Spread(all []Script, n int) []Script {
 	return out
 }
 
+// Cover is n scripts of a list, and always the same ones, chosen so that as few as possible hold every pair of events, and every
+// event in every telling and at every provider; then it begins anew, with others.
+func Cover(all []Script, n int) []Script {
+	if n >= len(all) {
+		return all
+	}
+	out := make([]Script, 0, n)
+	taken, met := make([]bool, len(all)), map[string]bool{}
+	for len(out) < n {
+		best, news := -1, 0
+		for i, s := range all {
+			if k := countNew(s, met); !taken[i] && k > news {
+				best, news = i, k
+			}
+		}
+		if best < 0 {
+			clear(met)
+			continue
+		}
+		taken[best] = true
+		out = append(out, all[best])
+		for _, f := range all[best].features() {
+			met[f] = true
+		}
+	}
+	return out
+}
+
+func countNew(s Script, met map[string]bool) int {
+	n := 0
+	for _, f := range s.features() {
+		if !met[f] {
+			n++
+		}
+	}
+	return n
+}
+
+// features are what a choice of scripts should hold at least once.
+func (s Script) features() [5]string {
+	early := ""
+	if s.Early {
+		early = " early"
+	}
+	telling := string(s.Telling)
+	return [...]string{s.First + ">" + s.Second + early, s.First + "/" + telling + s.Issuer, "/" + s.Second + "/" + telling, s.Gateway + "/" + s.First + ">", s.Gateway + ">" + s.Second + "/" + telling}
+}
+
 // steps puts before each event what it needs, unless an event before it brings that. Where the deposit was begun before, it stays the
 // only payment there is.
 func steps(a, b *Event, early bool) []*Event {

@@ -53,6 +53,25 @@ func TestEveryPairOfMoneyEvents(t *testing.T) {
 	require.Equal(t, before, p.history(), "comparing the books of a settled system writes nothing")
 }
 
+// TestCover: what e2e plays holds every pair of events, and every event in every telling.
+func TestCover(t *testing.T) {
+	t.Parallel()
+	all := scripts.All()
+	pairs := func(list []scripts.Script) map[string]bool {
+		out := map[string]bool{}
+		for _, s := range list {
+			out[s.First+" then "+s.Second] = true
+			out[s.First+" told "+string(s.Telling)] = true
+			out[s.Gateway+" told "+string(s.Telling)] = true
+		}
+		return out
+	}
+	some := scripts.Cover(all, 300)
+	require.Len(t, some, 300)
+	require.Equal(t, pairs(all), pairs(some))
+	require.Equal(t, some[:20], scripts.Cover(all, 20), "always the same ones")
+}
+
 // call is one request to our API, without a socket.
 func (p *product) call(ctx context.Context, method, path, key string, body any) (scripts.Answer, error) {
 	raw, err := json.Marshal(body)
