@@ -299,6 +299,9 @@ type Registration struct {
 	EnvPrefix string // "STRIPE": STRIPE_SECRET_KEY, STRIPE_WEBHOOK_SECRET, STRIPE_API_BASE, …
 	Open      func(Settings) (Gateway, error)
 	Options   []Option // what Settings.Options may hold; mostly nothing
+
+	// Maintains: captures and refunds are behind an address with keys of its own, Settings.MaintenanceURL and the two keys.
+	Maintains bool
 }
 
 // Option is one choice that an account may make. Left out, it is what most of the provider's documents say.

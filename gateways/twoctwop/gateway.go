@@ -27,7 +27,7 @@ const (
 
 // Registration is 2C2P's entry in the one list.
 func Registration() gateways.Registration {
-	return gateways.Registration{Name: name, EnvPrefix: "TWOCTWOP", Open: Open, Options: []gateways.Option{
+	return gateways.Registration{Name: name, EnvPrefix: "TWOCTWOP", Open: Open, Maintains: true, Options: []gateways.Option{
 		{Name: "wrap_all", Meaning: "true sends payment and cancel as signed tokens too"},
 		{Name: "payment_path", Meaning: "the spelling of payment, such as doPayment"},
 		{Name: "cancel_path", Meaning: "the spelling of cancelTransaction, such as canceltransaction"},

@@ -64,7 +64,7 @@ func (g *Gateway) wentBack(ctx context.Context, o gateways.Observation) (int64, 
 	if g.maintenance == nil {
 		return -1, nil
 	}
-	a, err := g.refundsOf(ctx, o.ProviderPaymentID, o.Currency)
+	a, listed, err := g.refundsOf(ctx, o.ProviderPaymentID, o.Currency)
 	if err != nil {
 		return 0, err
 	}
@@ -79,21 +79,22 @@ func (g *Gateway) wentBack(ctx context.Context, o gateways.Observation) (int64, 
 		return sum, nil
 	case outcome == gateways.Succeeded && a.AmountMinor == o.AmountMinor: // the payment's own status tells of a refund of everything
 		return o.AmountMinor, nil
-	case outcome != gateways.Unknown:
+	case !listed || outcome != gateways.Unknown: // a status of none says nothing of parts
 		return -1, nil
 	}
 	return 0, nil
 }
 
 // refundsOf reads the list of a payment's refunds, or where there is no such list the payment's own status.
-func (g *Gateway) refundsOf(ctx context.Context, invoice string, c money.Currency) (MaintenanceAnswer, error) {
+func (g *Gateway) refundsOf(ctx context.Context, invoice string, c money.Currency) (a MaintenanceAnswer, listed bool, err error) {
 	act := Action{Process: RefundStatus, InvoiceNo: invoice, Amount: money.Amount{Currency: c}}
-	a, err := g.Maintain(ctx, act)
+	a, err = g.Maintain(ctx, act)
 	if f := fault.As(err); f != nil && f.Code == fault.GatewayReadFailed && f.Provider.Code != "" {
 		act.Process = Inquiry // 2C2P answered that it has no such list
 		a, err = g.Maintain(ctx, act)
+		return a, false, err
 	}
-	return a, err
+	return a, err == nil, err
 }
 
 // absent reads "no such transaction", signed or not: 2C2P answers errors unsigned, and this one is final only by time (see

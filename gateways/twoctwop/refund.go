@@ -99,7 +99,7 @@ func (g *Gateway) LookupRefund(ctx context.Context, q gateways.RefundQuery) (gat
 	}
 	ctx, done := context.WithTimeout(ctx, g.timeout) // of both reads
 	defer done()
-	a, err := g.refundsOf(ctx, q.ProviderPaymentID, q.Amount.Currency)
+	a, listed, err := g.refundsOf(ctx, q.ProviderPaymentID, q.Amount.Currency)
 	if err != nil {
 		return gateways.RefundSeen{}, err
 	}
@@ -107,8 +107,8 @@ func (g *Gateway) LookupRefund(ctx context.Context, q gateways.RefundQuery) (gat
 		Account: g.account, ProviderPaymentID: a.InvoiceNo, RefundID: q.RefundID, Outcome: gateways.NotFound, Status: a.Status,
 		Currency: q.Amount.Currency, RefundedMinor: -1,
 	}
-	if len(a.Refunds) == 0 {
-		return byStatus(seen, q, a), nil
+	if !listed || len(a.Refunds) == 0 {
+		return byStatus(seen, q, a, listed)
 	}
 	return g.inList(seen, q, a)
 }
@@ -127,18 +127,29 @@ func outcomeOf(s State) gateways.Outcome {
 }
 
 // byStatus reads the payment's own status. It says that something went back and not how much, so it tells of a refund of
-// everything alone, and only where no other refund is known.
-func byStatus(seen gateways.RefundSeen, q gateways.RefundQuery, a MaintenanceAnswer) gateways.RefundSeen {
+// everything alone, and only where no other refund is known. Of the others it tells nothing, whatever it is: where there is no list
+// either, waiting would not help and a person reads the portal.
+func byStatus(seen gateways.RefundSeen, q gateways.RefundQuery, a MaintenanceAnswer, listed bool) (gateways.RefundSeen, error) {
 	outcome := outcomeOf(a.State)
+	alone := len(q.Known) == 0 && a.AmountMinor == q.Amount.Minor
 	switch {
+	case !listed && !alone && outcome != gateways.Pending:
+		return gateways.RefundSeen{}, forAPerson("no_refund_list", a.Status)
 	case outcome == gateways.Unknown:
-		return seen // no status of a refund: none is shown
-	case len(q.Known) > 0 || a.AmountMinor != q.Amount.Minor:
+		return seen, nil // no status of a refund: none is shown
+	case !alone:
 		seen.Outcome, seen.Code = gateways.Unknown, a.Status
-		return seen
+		return seen, nil
 	}
 	seen.Outcome, seen.AmountMinor, seen.ProviderTime = outcome, a.AmountMinor, a.ProviderTime
-	return seen
+	return seen, nil
+}
+
+// forAPerson is what only the portal tells.
+func forAPerson(why, status string) error {
+	f := fault.New(fault.PaymentNeedsReview, opName(read))
+	f.Why, f.Provider = why, fault.Provider{Name: name, Code: status}
+	return f
 }
 
 func (g *Gateway) inList(seen gateways.RefundSeen, q gateways.RefundQuery, a MaintenanceAnswer) (gateways.RefundSeen, error) {
@@ -156,10 +167,7 @@ func (g *Gateway) inList(seen gateways.RefundSeen, q gateways.RefundQuery, a Mai
 	case len(ours) == 0:
 		return seen, nil
 	case len(ours) > 1:
-		f := fault.New(fault.PaymentNeedsReview, opName(read))
-		f.Why = "refunds_alike"
-		f.Provider = fault.Provider{Name: name, Code: ours[0].Status}
-		return gateways.RefundSeen{}, f
+		return gateways.RefundSeen{}, forAPerson("refunds_alike", ours[0].Status)
 	}
 	e := ours[0]
 	seen.Outcome, seen.Status, seen.RefundID = outcomeOf(e.State), e.Status, e.ReferenceNo

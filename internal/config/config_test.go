@@ -15,6 +15,7 @@ import (
 	"orderflow/internal/config"
 	"orderflow/internal/reconcile"
 	"orderflow/order"
+	"orderflow/sandbox/twoctwopsim"
 )
 
 // Goal: a process starts with what was meant, or says everything that is wrong at once, by variable, and never a secret.
@@ -172,6 +173,26 @@ func TestOptionsReachTheirGateway(t *testing.T) {
 		}
 		require.ErrorContains(t, err, says)
 	}
+}
+
+// TestKeysOfRefundsReachTheirGateway: where refunds have keys of their own, the plain variables are enough to set them.
+func TestKeysOfRefundsReachTheirGateway(t *testing.T) {
+	t.Parallel()
+	account := []string{"TWOCTWOP_SECRET_KEY=0123456789abcdef", "TWOCTWOP_PUBLIC_KEY=SHOP01", "TWOCTWOP_ENVIRONMENT=test"}
+	refunds := func(more ...string) bool {
+		c, err := config.Load(environ(append(account, more...)...))
+		require.NoError(t, err)
+		open, err := c.OpenGateways()
+		require.NoError(t, err)
+		return open[order.Account{Gateway: "twoctwop", Name: "default", Environment: "test"}].Capabilities().CanRefund
+	}
+	require.False(t, refunds())
+	own, theirs, err := twoctwopsim.GenerateKeys() // nobody decrypts here, so one pair is enough
+	require.NoError(t, err)
+	ours := "TWOCTWOP_PRIVATE_KEY=" + own.Reveal()
+	_, err = config.Load(environ(append(account, ours)...))
+	require.ErrorContains(t, err, "TWOCTWOP_PROVIDER_KEY")
+	require.True(t, refunds(ours, "TWOCTWOP_PROVIDER_KEY="+theirs))
 }
 
 func TestNothingSecretIsPrinted(t *testing.T) {

@@ -98,6 +98,13 @@ func accountVariables() []accountVariable {
 			accountVariable{p + "_ENVIRONMENT", false, "", "test or live, for a provider whose keys do not say it."},
 			accountVariable{p + "_TIMEOUT", false, "", "The longest one exchange may take; left out, the gateway's own."},
 		)
+		if r.Maintains {
+			out = append(out,
+				accountVariable{p + "_MAINTENANCE_URL", false, "", "Another address of its refunds than the provider's own."},
+				accountVariable{p + "_PRIVATE_KEY", true, "", "Our RSA key for its refunds, as PEM. Left out, nothing is given back there by itself."},
+				accountVariable{p + "_PROVIDER_KEY", false, "", "The provider's RSA public key or certificate for its refunds, as PEM."},
+			)
+		}
 		if len(r.Options) == 0 {
 			continue
 		}
@@ -122,6 +129,9 @@ func (c *Config) readAccounts() []error {
 		}
 		a.SecretKey, a.PublicKey, a.WebhookSecret = secret.New(read("_SECRET_KEY")), read("_PUBLIC_KEY"), secret.New(read("_WEBHOOK_SECRET"))
 		a.APIBase, a.Environment = read("_API_BASE"), read("_ENVIRONMENT")
+		if r.Maintains {
+			a.MaintenanceURL, a.PrivateKey, a.ProviderKey = read("_MAINTENANCE_URL"), secret.New(read("_PRIVATE_KEY")), read("_PROVIDER_KEY")
+		}
 		if t := read("_TIMEOUT"); t != "" {
 			if err := a.Timeout.UnmarshalText([]byte(t)); err != nil {
 				errs = append(errs, fmt.Errorf("%s_TIMEOUT %w", r.EnvPrefix, err))
