@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	"orderflow/sandbox/omisesim"
 	"orderflow/sandbox/stripesim"
 	"orderflow/sandbox/tosssim"
+	"orderflow/sandbox/twoctwopsim"
 )
 
 // refunding is one provider as the refund tests use it: where its refunds go, and where they are looked up.
@@ -28,11 +30,31 @@ var refunders = []refunding{
 	{&toss, faults.Fault{Target: faults.Toss, Method: "POST", PathSuffix: "/cancel"}, faults.Fault{Target: faults.Toss, Method: "GET"}},
 }
 
+// twoctwopBack is 2C2P, whose refunds go through an API with keys of its own. What a request asks for is in its document.
+var twoctwopBack = refunding{&twoctwop, maintains("R"), maintains("RS")}
+
+func maintains(process string) faults.Fault {
+	return faults.Fault{Target: faults.TwoCTwoP, Method: "POST", PathSuffix: "/maintenance", BodyContains: "<processType>" + process + "</processType>"}
+}
+
+// allRefunders are those and 2C2P, for worlds that are refundable.
+func allRefunders() []refunding { return append(slices.Clone(refunders), twoctwopBack) }
+
+// guarded reports that the provider makes one refund of one request, however often it comes. The others are sent once, ever.
+func (p refunding) guarded() bool { return p.psp == &stripe || p.psp == &toss }
+
+// refundable gives the world the keys of 2C2P's maintenance API, whose payments are settled at once as after its night.
+func refundable(w *world) {
+	w.env["TWOCTWOP_MAINTENANCE_URL"] = w.sandbox.TwoCTwoPURL() + "/maintenance"
+	w.env["TWOCTWOP_PRIVATE_KEY"], w.env["TWOCTWOP_PROVIDER_KEY"] = maintenance().ours.Reveal(), maintenance().theirPublic
+	w.sandbox.TwoCTwoP().Configure(func(s *twoctwopsim.Settings) { s.SettlesAtOnce = true })
+}
+
 // everywhere does the same at every provider, side by side.
 func (w *world) everywhere(do func(w *world, p refunding)) {
 	w.t.Helper()
 	parts := map[string]func(*world){}
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		parts[p.gateway] = func(w *world) { do(w, p) }
 	}
 	w.sideBySide(parts)
@@ -117,6 +139,9 @@ func (w *world) givenBack(ref string) (minor int64, refunds int) {
 	for _, c := range w.sandbox.Toss().Charges(tosssim.Filter{MerchantReference: ref, CapturedOnly: true}) {
 		minor, refunds = minor+c.Refunded, refunds+c.Refunds
 	}
+	for _, c := range w.sandbox.TwoCTwoP().Charges(twoctwopsim.Filter{MerchantReference: ref, CapturedOnly: true}) {
+		minor, refunds = minor+c.Refunded, refunds+c.Refunds
+	}
 	return minor, refunds
 }
 
@@ -138,7 +163,7 @@ func (w *world) refundsAgree() {
 	rows, err := w.owner.Query(context.Background(), `SELECT a.merchant_reference, p.gateway,
 			count(r.refund_id) FILTER (WHERE r.status = 'succeeded'), count(r.refund_id) FILTER (WHERE r.status <> 'failed')
 		FROM payments p JOIN payment_attempts a USING (attempt_id) LEFT JOIN refunds r ON r.attempt_id = a.attempt_id
-		WHERE p.matched AND p.elsewhere_minor = 0 AND p.gateway <> 'twoctwop' GROUP BY 1, 2`)
+		WHERE p.matched AND p.elsewhere_minor = 0 GROUP BY 1, 2`)
 	require.NoError(t, err)
 	for rows.Next() {
 		var ref, gateway string
@@ -155,4 +180,55 @@ func (w *world) refundsAgree() {
 		"I3: a refund failed only by an answer or a decision")
 	assert.Zero(t, w.number(`SELECT count(*) FROM refunds r JOIN operations o USING (operation_id) WHERE r.status <> 'requested' AND r.status <> 'failed' AND o.sends = 0`),
 		"rule 2: a refund is claimed before it is sent")
+}
+
+// finishRefund has the provider finish an order's one refund, which was pending.
+func (w *world) finishRefund(p refunding, id string) {
+	w.t.Helper()
+	const named = "SELECT provider_refund_id FROM refunds WHERE order_id = $1"
+	switch p.gateway {
+	case "stripe":
+		require.NoError(w.t, w.sandbox.Stripe().FinishRefund(w.text(named, id), true))
+	case "omise":
+		require.NoError(w.t, w.sandbox.Omise().FinishRefund(w.text(named, id)))
+	case "twoctwop": // names it in its list alone
+		w.await("its name", func() bool { return w.text(named, id) != "" })
+		require.NoError(w.t, w.sandbox.TwoCTwoP().FinishRefund("E2E01", w.paymentID(id), w.text(named, id), true))
+	case "toss":
+		require.True(w.t, w.sandbox.Toss().FinishCancel(w.paymentID(id)))
+	}
+}
+
+// secondPartRefused: 2C2P takes one partial refund of a payment, as one reading of its documents has it. The second is a refusal.
+func (w *world) secondPartRefused(tag string) {
+	w.t.Helper()
+	id := w.bought(twoctwopBack, "back_"+tag)
+	lost := w.arm(twoctwopBack.on(twoctwopBack.write, faults.LoseAnswer, true, 1))
+	w.refunded(id, "r1-"+id, 100)
+	w.fired(lost, 1)
+	a := w.refund(id, "r2-"+id, ask(100))
+	oneOf(w.t, a, http.StatusCreated, http.StatusAccepted)
+	w.awaitRefund(a.at("id"), order.RefundFailed)
+	w.awaitReview(id, order.ReviewRefundFailed)
+	w.went(id, 100, 1)
+	w.settled(id)
+}
+
+// refundsWithoutAList: where 2C2P has no list of refunds, the payment's status tells of a refund of everything, and of a part a
+// person.
+func (w *world) refundsWithoutAList(tag string) {
+	w.t.Helper()
+	whole, part := w.bought(twoctwopBack, "whole_"+tag), w.bought(twoctwopBack, "part_"+tag)
+	lost := w.arm(twoctwopBack.on(twoctwopBack.write, faults.LoseAnswer, true, 1))
+	w.refunded(whole, "r-"+whole, 0)
+	w.fired(lost, 1)
+	w.went(whole, trialTotal, 1)
+	w.settled(whole)
+	a := w.refund(part, "r-"+part, ask(100))
+	oneOf(w.t, a, http.StatusCreated, http.StatusAccepted)
+	w.decide(w.awaitReview(part, order.ReviewRefundUnknown), order.DecideConfirmRefunded, "the portal shows it", "--reference", "portal-1")
+	w.awaitRefund(a.at("id"), order.RefundSucceeded)
+	w.went(part, 100, 1)
+	w.settled(part)
+	assert.Equal(w.t, 1, w.number("SELECT sends FROM operations WHERE order_id = $1 AND kind = 'refund'", part), "never sent again")
 }

@@ -17,15 +17,16 @@ import (
 	"orderflow/sandbox/omisesim"
 	"orderflow/sandbox/stripesim"
 	"orderflow/sandbox/tosssim"
+	"orderflow/sandbox/twoctwopsim"
 )
 
 // Goal: money goes back once, never above what was taken, and a refund whose answer is lost is shown as such until a lookup or a
-// person knows. Method: the API against the sandbox's Stripe, Omise and Toss, with answers lost, workers killed, clicks doubled and
-// webhooks on; counts come from the sandbox's books. Not covered: 2C2P's files and disputes.
+// person knows. Method: the API against the sandbox's four providers, with answers lost, workers killed, clicks doubled and
+// webhooks on; counts come from the sandbox's books. Not covered: disputes.
 
 func TestRefunds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, refundable)
 	w.webhooks()
 	w.everywhere(func(w *world, p refunding) {
 		w.sub("TheWholeAndThenNothingIsLeft", func(w *world) { w.refundWhole(p) })
@@ -174,10 +175,11 @@ func (w *world) refundForWhom() {
 // TestPendingRefunds: the provider is at it for days. The order's run does not wait; the sweep wakes it.
 func TestPendingRefunds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, refundable)
 	w.sandbox.Stripe().Configure(func(s *stripesim.Settings) { s.PendingRefunds = true })
 	w.sandbox.Omise().Configure(func(s *omisesim.Settings) { s.PendingRefunds = true })
-	for i, p := range refunders[:2] {
+	w.sandbox.TwoCTwoP().Configure(func(s *twoctwopsim.Settings) { s.PendingRefunds = true })
+	for _, p := range []refunding{refunders[0], refunders[1], twoctwopBack} {
 		id := w.bought(p, "pending")
 		a := w.refund(id, "r-"+id, ask(0))
 		oneOf(t, a, http.StatusCreated, http.StatusAccepted)
@@ -187,12 +189,7 @@ func TestPendingRefunds(t *testing.T) {
 		assert.Equal(t, "pending", again.at("outcome"))
 		w.problem(w.refund(id, "r2-"+id, ask(1)), http.StatusConflict, "more-than-left")
 		w.await("run over", func() bool { return w.over(id) })
-		theirs := w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id)
-		if i == 0 {
-			require.NoError(t, w.sandbox.Stripe().FinishRefund(theirs, true))
-		} else {
-			require.NoError(t, w.sandbox.Omise().FinishRefund(theirs))
-		}
+		w.finishRefund(p, id)
 		w.awaitRefund(a.at("id"), order.RefundSucceeded)
 		w.went(id, trialTotal, 1)
 		w.settled(id)
@@ -207,7 +204,28 @@ func TestPendingRefunds(t *testing.T) {
 	w.refunded(id, "r2-"+id, 0) // the amount may go back by another refund
 	w.went(id, trialTotal, 1)
 	w.settled(id)
+	w.sandbox.TwoCTwoP().Configure(func(s *twoctwopsim.Settings) { s.PendingRefunds = false })
+	w.sub("before the night", (*world).refundBeforeTheNight)
 	w.booksAgree()
+}
+
+// refundBeforeTheNight: 2C2P gives back what is settled, and settles at night. Before, its "no" is an answer, and the amount may go
+// back by another refund.
+func (w *world) refundBeforeTheNight() {
+	night := func(over bool) {
+		w.sandbox.TwoCTwoP().Configure(func(s *twoctwopsim.Settings) { s.SettlesAtOnce = over })
+	}
+	night(false)
+	id := w.bought(twoctwopBack, "night")
+	a := w.refund(id, "r-"+id, ask(0))
+	oneOf(w.t, a, http.StatusCreated, http.StatusAccepted)
+	w.awaitRefund(a.at("id"), order.RefundFailed)
+	w.awaitReview(id, order.ReviewRefundFailed)
+	w.went(id, 0, 0)
+	night(true)
+	w.refunded(id, "r2-"+id, 0)
+	w.went(id, trialTotal, 1)
+	w.settled(id)
 }
 
 // TestRefundsElsewhere: somebody refunds at the provider's dashboard. Their webhooks, or a look, tell us; what is left follows.

@@ -13,6 +13,7 @@ import (
 	"orderflow/sandbox/omisesim"
 	"orderflow/sandbox/stripesim"
 	"orderflow/sandbox/tosssim"
+	"orderflow/sandbox/twoctwopsim"
 )
 
 // Goal: a refund whose outcome is not known is found out, or owned by a person, and never sent as another one. Method: as in
@@ -20,12 +21,12 @@ import (
 // TestRefundsThatNobodyKnowsOf is PC-44: the refund is done, its answer is lost, and the provider cannot be asked.
 func TestRefundsThatNobodyKnowsOf(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
+	w := newWorld(t, refundable, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
 	ids, away := map[string]string{}, map[string]string{}
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		ids[p.gateway] = w.bought(p, "unknown")
 	}
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		id := ids[p.gateway]
 		w.arm(p.on(p.write, faults.LoseAnswer, true, 1))
 		away[p.gateway] = w.arm(p.on(p.read, faults.Status, false, 0))
@@ -33,7 +34,7 @@ func TestRefundsThatNobodyKnowsOf(t *testing.T) {
 		assert.Equal(t, http.StatusAccepted, a.Status, "%s", a.Raw)
 		assert.Equal(t, "checking", a.at("outcome"))
 	}
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		id := ids[p.gateway]
 		w.awaitReview(id, order.ReviewRefundUnknown)
 		a := w.refund(id, "r-"+id, ask(0))
@@ -44,10 +45,10 @@ func TestRefundsThatNobodyKnowsOf(t *testing.T) {
 		assert.EqualValues(t, 0, second.at("left"), "what is unknown counts as gone")
 		w.went(id, trialTotal, 1)
 	}
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		require.True(t, w.sandbox.Faults().Remove(away[p.gateway]))
 	}
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		id := ids[p.gateway]
 		w.await(id+" found", func() bool {
 			return w.number("SELECT count(*) FROM refunds WHERE order_id = $1 AND status = 'succeeded'", id) == 1
@@ -65,13 +66,13 @@ func TestRefundsThatNobodyKnowsOf(t *testing.T) {
 // where it does not, it was sent once, ever, and a person decides.
 func TestRefundsThatWereNeverDone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "8s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
+	w := newWorld(t, refundable, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "8s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
 	var ids []string
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		id := w.bought(p, "dropped")
-		times := 2
-		if p.gateway == "omise" {
-			times = 1
+		times := 1
+		if p.guarded() {
+			times = 2
 		}
 		dropped := w.arm(p.on(p.write, faults.Drop, false, times))
 		a := w.refund(id, "r-"+id, ask(100))
@@ -86,7 +87,7 @@ func TestRefundsThatWereNeverDone(t *testing.T) {
 	w.refunded(busy, "r-"+busy, 100) // answered "not done": it goes again, also to a side that guards nothing
 	w.went(busy, 100, 1)
 	for i, id := range ids {
-		if refunders[i].gateway == "omise" {
+		if !allRefunders()[i].guarded() {
 			continue
 		}
 		w.await(id, func() bool {
@@ -108,38 +109,52 @@ func TestRefundsThatWereNeverDone(t *testing.T) {
 	assert.Len(t, keys["stripe"], 1, "PC-34: one key, whatever is dropped")
 	assert.Len(t, keys["toss"], 1, "PC-34: one key, whatever is dropped")
 
-	id := ids[1]
-	review := w.awaitReview(id, order.ReviewRefundUnknown)
-	sent := 0
-	for _, r := range w.sandbox.Omise().Writes(omisesim.Filter{}) {
-		if strings.HasSuffix(r.Path, "/refunds") && r.Fault == string(faults.Drop) {
-			sent++
+	for i, p := range allRefunders() {
+		if p.guarded() {
+			continue
 		}
+		id := ids[i]
+		review := w.awaitReview(id, order.ReviewRefundUnknown)
+		assert.Equal(t, 1, w.refundsDropped(p), "rule 3: sent once, ever")
+		w.decide(review, order.DecideCloseWithEvidence, "the dashboard shows no refund")
+		w.awaitRefund(w.text("SELECT refund_id FROM refunds WHERE order_id = $1", id), order.RefundFailed)
+		w.refunded(id, "r2-"+id, 100)
+		w.went(id, 100, 1)
+		w.settled(id)
 	}
-	assert.Equal(t, 1, sent, "rule 3: sent once, ever")
-	w.decide(review, order.DecideCloseWithEvidence, "the dashboard shows no refund")
-	w.awaitRefund(w.text("SELECT refund_id FROM refunds WHERE order_id = $1", id), order.RefundFailed)
-	w.refunded(id, "r2-"+id, 100)
-	w.went(id, 100, 1)
-	w.settled(id)
 	w.booksAgree()
 }
 
+// refundsDropped counts requests for a refund that reached nobody, at the providers that guard nothing.
+func (w *world) refundsDropped(p refunding) (n int) {
+	for _, r := range w.sandbox.Omise().Writes(omisesim.Filter{}) {
+		if p.gateway == "omise" && strings.HasSuffix(r.Path, "/refunds") && r.Fault == string(faults.Drop) {
+			n++
+		}
+	}
+	for _, r := range w.sandbox.TwoCTwoP().Writes(twoctwopsim.Filter{}) {
+		if p.gateway == "twoctwop" && r.Process == "R" && r.Fault == string(faults.Drop) {
+			n++
+		}
+	}
+	return n
+}
+
 // decide decides an open review by the command line.
-func (w *world) decide(review order.ReviewID, d order.DecisionKind, proof string) {
+func (w *world) decide(review order.ReviewID, d order.DecisionKind, proof string, more ...string) {
 	w.t.Helper()
 	w.await("decision taken", func() bool {
-		_, _, code := w.starterCommand(nil, "decide", "--review", string(review), "--decision", string(d), "--actor", "ann", "--reason", "looked", "--proof", proof)
+		_, _, code := w.starterCommand(nil, append([]string{"decide", "--review", string(review), "--decision", string(d), "--actor", "ann", "--reason", "looked", "--proof", proof}, more...)...)
 		return code == 0
 	})
 }
 
-// TestKeptRefundErrors: the provider keeps a server error under the key and did nothing. Nobody makes another key for the same
-// refund: who wants to try again opens another one.
+// TestKeptRefundErrors: the provider answers a server error and did nothing. Stripe and Toss keep it under the key, Omise and 2C2P have
+// no keys and are not asked twice. Nobody makes another key for the same refund: who wants to try again opens another one.
 func TestKeptRefundErrors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "5s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
-	for _, p := range []refunding{refunders[0], refunders[2]} {
+	w := newWorld(t, refundable, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "5s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
+	for _, p := range allRefunders() {
 		id := w.bought(p, "kept")
 		w.arm(p.on(p.write, faults.StoreError, false, 1))
 		a := w.refund(id, "r-"+id, ask(100))
@@ -157,14 +172,14 @@ func TestKeptRefundErrors(t *testing.T) {
 // TestKilledBetweenRefundAndReflection: the worker dies while the provider's answer is on its way.
 func TestKilledBetweenRefundAndReflection(t *testing.T) {
 	t.Parallel()
-	long := []option{workersDie, with("ORDERFLOW_STEP_TIMEOUT", "30s")}
-	for _, name := range []string{"STRIPE", "OMISE", "TOSS"} {
+	long := []option{workersDie, refundable, with("ORDERFLOW_STEP_TIMEOUT", "30s")}
+	for _, name := range []string{"STRIPE", "OMISE", "TWOCTWOP", "TOSS"} {
 		long = append(long, with(name+"_TIMEOUT", "20s"))
 	}
 	w := newWorld(t, long...)
 	var ids []string
 	var answers []<-chan answer
-	for _, p := range refunders {
+	for _, p := range allRefunders() {
 		id := w.bought(p, "killed")
 		held := w.arm(p.on(p.write, faults.Hang, true, 1))
 		answers = append(answers, w.later("POST", path(id)+"/refunds", "r-"+id, ask(250)))

@@ -156,13 +156,18 @@ func twoctwopSwitches() provider {
 			{name: "noticefirst", turns: []string{"NoticeFirst"}, set: turn(func(s *twoctwopsim.Settings) { s.NoticeFirst = true }), told: true, also: elsewhere},
 			{name: "retries", turns: []string{"PageRetries"}, set: turn(func(s *twoctwopsim.Settings) { s.PageRetries = true }), also: elsewhere},
 			{name: "byform", turns: []string{"ReturnByPost"}, set: turn(func(s *twoctwopsim.Settings) { s.ReturnByPost = true }), also: elsewhere},
+			{name: "onerefund", turns: []string{"OneRefund"}, set: turn(func(s *twoctwopsim.Settings) { s.OneRefund = true }), also: (*world).secondPartRefused},
+			{name: "nolist", turns: []string{"NoRefundList"}, set: turn(func(s *twoctwopsim.Settings) { s.NoRefundList = true }), also: (*world).refundsWithoutAList},
+			{
+				name: "slowrefunds", turns: []string{"PendingRefunds"}, set: turn(func(s *twoctwopsim.Settings) { s.PendingRefunds = true }),
+				also: func(w *world, tag string) { w.refundsFoundOut(tag, twoctwopBack) },
+			},
 			{name: "oddpaid", turns: []string{"OddLooksPaid"}, set: turn(func(s *twoctwopsim.Settings) { s.OddLooksPaid = true }), also: elsewhere},
 		},
 		known: map[string]string{
 			"WrongSignature": "a forger's, not 2C2P's", "ForgedNotices": "a forger's, not 2C2P's",
 			"TokenLife": "documented", "PaymentExpiry": "named by every payment", "LateFor": "the simulator's own pace",
-			"OneRefund": "refunds need the maintenance API, see gateways/twoctwop", "SettlesAtOnce": "as OneRefund",
-			"PendingRefunds": "as OneRefund", "NoRefundList": "as OneRefund",
+			"SettlesAtOnce": "the hour of the night's cut-off: on in worlds that give money back, off in the others; TestPendingRefunds turns it",
 		},
 	}
 }

@@ -51,7 +51,7 @@ func always(string, mishap, bool) end { return done }
 func (p provider) unknowns(t *testing.T) {
 	t.Parallel()
 	bound := with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", p.bound)
-	w := newWorld(t, bound)
+	w := newWorld(t, refundable, bound)
 	if p.psp != &stripe || long() { // TestFaultsOfThePayment has just these
 		w.all(unknowns(p.psp, "plain", p.wants))
 	}
@@ -65,7 +65,7 @@ func (p provider) unknowns(t *testing.T) {
 		default:
 			t.Run(f.name, func(t *testing.T) {
 				t.Parallel()
-				own := newWorld(t, append(f.with, bound)...)
+				own := newWorld(t, append(f.with, refundable, bound)...)
 				p.turned(own, f)
 			})
 		}
@@ -183,14 +183,7 @@ func (w *world) refundsFoundOut(tag string, p refunding) {
 	w.fired(lost, 1)
 	w.awaitRefund(a.at("id"), order.RefundPending)
 	w.went(id, trialTotal, 1)
-	switch p.gateway {
-	case "stripe":
-		require.NoError(w.t, w.sandbox.Stripe().FinishRefund(w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id), true))
-	case "omise":
-		require.NoError(w.t, w.sandbox.Omise().FinishRefund(w.text("SELECT provider_refund_id FROM refunds WHERE order_id = $1", id)))
-	case "toss":
-		require.True(w.t, w.sandbox.Toss().FinishCancel(w.paymentID(id)))
-	}
+	w.finishRefund(p, id)
 	w.awaitRefund(a.at("id"), order.RefundSucceeded)
 	w.went(id, trialTotal, 1)
 	w.settled(id)
