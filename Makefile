@@ -10,7 +10,7 @@ DEV  = go run ./dev
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## bring everything up, drive orders through it with faults on the way, stay up until Ctrl-C
@@ -53,8 +53,12 @@ setup: ## migrate the database and register search attributes and schedules (DAT
 	go run ./starter setup
 
 .PHONY: bench
-bench: ## measure throughput and latency on this machine
+bench: bench-reconcile ## measure throughput and latency on this machine, and the comparison of long books
 	go run ./bench
+
+.PHONY: bench-reconcile
+bench-reconcile: ## compare 100,000 payments of a provider's list with ours: right findings, bounded memory, pages a second
+	go run ./bench/reconcile
 
 .PHONY: tools
 tools: ## build the pinned tools (minutes the first time) and print where they are
