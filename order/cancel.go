@@ -55,6 +55,10 @@ func (f Facts) cancelAsked() Change {
 		c := move(SubjectCancel, "", CancelStopping)
 		f.stop(&c)
 		return c
+	case f.Attempt != nil && f.Attempt.Status == AttemptSucceeded: // it took a part, which pays for nothing and goes back
+		c := move(SubjectCancel, "", CancelStopping)
+		f.stop(&c)
+		return c
 	case f.Attempt == nil || f.Attempt.Status == AttemptClosed:
 		c := move(SubjectCancel, "", CancelDone)
 		f.stop(&c)

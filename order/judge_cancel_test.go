@@ -12,14 +12,16 @@ func judgeCancel(f Facts, tr Trigger, c Change, bad check) {
 		gone := f.Money != nil && !f.OtherMoney && !f.Order.External && f.Order.Status == OrderPaid
 		bad(asked || gone, "canceled although nobody asked and the money is there")
 		if f.Order.Status == OrderOpen {
-			over := f.Attempt == nil || f.Attempt.Status == AttemptClosed || c.To(SubjectAttempt) == AttemptClosed || c.To(SubjectAttempt) == AttemptSucceeded
+			over := f.Attempt == nil || f.Attempt.Status == AttemptClosed || f.Attempt.Status == AttemptSucceeded || c.To(SubjectAttempt) == AttemptClosed || c.To(SubjectAttempt) == AttemptSucceeded
 			bad(over, "canceled while an attempt could take money (rule 4)")
 		}
 		bad(c.To(SubjectAttempt) != AttemptSucceeded || to == CancelStopping, "money for a canceled order that nobody gives back")
 	}
 	if tr.Kind == CancelAsked && c.Verdict == Applied {
 		bad(to != "", "asked for, and not written down")
-		unsure := f.Attempt != nil && f.Attempt.Status != AttemptClosed && f.Attempt.Status != AttemptCreated
+		unsure := f.Attempt != nil && f.Attempt.Status != AttemptClosed && f.Attempt.Status != AttemptCreated && f.Attempt.Status != AttemptSucceeded
+		part := f.Order.Status == OrderOpen && f.Attempt != nil && f.Attempt.Status == AttemptSucceeded
+		bad(!part || to == CancelStopping, "a part of the money is here, and nobody gives it back")
 		bad(f.Order.Status != OrderOpen || unsure == (to == CancelWaiting), "a cancel guesses, or waits for nothing")
 	}
 	if f.Order.Status == OrderOpen && f.Order.Cancel == CancelWaiting && c.To(SubjectAttempt) == AttemptClosed {

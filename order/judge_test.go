@@ -92,7 +92,7 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 	if captured {
 		bad(tr.Kind == PaymentObserved && p.Outcome == Succeeded, "captured without a provider's word")
 		bad(p.Account == a.Account && p.MerchantReference == a.MerchantReference && p.Currency == a.Amount.Currency && p.AmountMinor == a.Amount.Minor &&
-			p.CapturedMinor == a.Amount.Minor && p.ProviderPaymentID != "" && (a.ProviderPaymentID == "" || a.ProviderPaymentID == p.ProviderPaymentID),
+			p.CapturedMinor > 0 && p.CapturedMinor <= a.Amount.Minor && p.ProviderPaymentID != "" && (a.ProviderPaymentID == "" || a.ProviderPaymentID == p.ProviderPaymentID),
 			"captured although the answer is not about this attempt (S4)")
 		bad(p.RefundedMinor == 0, "goods are owed for money that went back (S7)")
 		bad(p.ReadVersion == a.Version, "captured by a stale answer (rule 5)")
@@ -100,9 +100,11 @@ func judgeMoney(f Facts, tr Trigger, c Change, bad check) {
 		bad(paid || len(c.Open) > 0 || c.To(SubjectCancel) == CancelStopping, "money that neither pays nor shows")
 	}
 	stands := f.Order.Status == OrderOpen && f.Order.Cancel == "" || f.Order.Status == OrderExpired && f.Order.TermsHold && f.Order.StockThere
-	keeps := captured && stands && a.Revision == f.Order.Revision
+	bad(!captured || p.CapturedMinor == a.Amount.Minor || !paid, "a part pays for the whole (S4)")
+	keeps := captured && stands && p.CapturedMinor == a.Amount.Minor && a.Revision == f.Order.Revision
 	person := tr.Kind == DecisionMade && f.Review != nil && (tr.Decision.Decision == DecideRecordExternal || tr.Decision.Decision == DecideRestoreReflection && f.Review.Reason == ReviewLatePayment)
-	bad(paid == keeps || paid && person, "paid must be captured while the promise stands, or a person's word")
+	grew := paid && a != nil && a.Status == AttemptSucceeded && f.Money != nil && f.Money.CapturedMinor < a.Amount.Minor && p.CapturedMinor == a.Amount.Minor && p.ReadVersion == a.Version
+	bad(paid == keeps || paid && (person || grew), "paid must be captured while the promise stands, or a person's word")
 	bad(paid == c.PlanUnits, "units are planned exactly when the order becomes paid (S8)")
 	bad(paid == slices.Contains(c.Events, EventOrderPaid), "order.paid exactly when the order becomes paid")
 	completed := c.To(SubjectOrder) == OrderCompleted

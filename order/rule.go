@@ -116,7 +116,7 @@ func (f Facts) paymentObserved(p PaymentSeen) Change {
 	if a == nil {
 		return rejected("no_attempt")
 	}
-	if why := f.misbound(p); why != "" {
+	if why := f.misbound(p); why != "" && (why != "captured_amount_differs" || !f.partly(p) && !f.grown(p)) {
 		return f.mismatch(p, why)
 	}
 	to, contradiction := attemptNext(a.Status, p)
@@ -131,6 +131,9 @@ func (f Facts) paymentObserved(p PaymentSeen) Change {
 		return Change{Verdict: Mismatch, Why: "contradiction", Open: []Opening{{Subject: SubjectAttempt, Reason: ReviewContradiction, Code: p.Code}}}
 	}
 	if to == a.Status {
+		if f.grown(p) {
+			return f.grow(p)
+		}
 		if to == AttemptSucceeded && p.Outcome == Succeeded {
 			return f.corrected(p)
 		}
@@ -177,7 +180,7 @@ func (f Facts) misbound(p PaymentSeen) string {
 		return "currency_differs"
 	case p.AmountMinor != a.Amount.Minor:
 		return "amount_differs"
-	case p.Outcome == Succeeded && p.CapturedMinor != a.Amount.Minor:
+	case p.Outcome == Succeeded && (p.CapturedMinor != a.Amount.Minor || a.Status == AttemptSucceeded && f.Money != nil && p.CapturedMinor != f.Money.CapturedMinor):
 		return "captured_amount_differs"
 	case p.Outcome == Succeeded && (p.RefundedMinor > 0 || p.Dispute == DisputeLost) && a.Status != AttemptSucceeded:
 		return "money_went_back" // it was captured once; what is left does not pay the order
@@ -235,24 +238,31 @@ func attemptNext(from Status, p PaymentSeen) (to Status, contradiction bool) {
 // captured: money is held. What it means depends on the promise.
 func (f Facts) captured(c Change, p PaymentSeen) Change {
 	c.RecordMoney = true
+	partly := p.CapturedMinor < f.Attempt.Amount.Minor
 	if f.Order.Status == OrderOpen || f.revivable() {
 		if c, otherwise := f.capturedOtherwise(c); otherwise {
 			return f.capturedInDispute(c, p)
 		}
 	}
 	switch {
-	case f.Order.Status == OrderOpen, f.revivable():
+	case partly && f.Order.Status == OrderOpen:
+		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewPaymentMismatch, Code: partlyCaptured})
+	case !partly && (f.Order.Status == OrderOpen || f.revivable()):
 		c.Transitions = append(c.Transitions, Transition{Subject: SubjectOrder, From: f.Order.Status, To: OrderPaid})
 		c.PlanUnits, c.Restock = true, f.Order.Status == OrderExpired
 		c.Events = append(c.Events, EventOrderPaid)
 	case f.Order.Status == OrderPaid, f.Order.Status == OrderCompleted:
 		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewExtraPayment})
-		if f.Order.Hold != HoldNone { // what the first payment does not pay for any more, this one does
+		if f.Order.Hold != HoldNone && !partly { // what the first payment does not pay for any more, this one does
 			none := HoldNone
 			c.Hold = &none
 		}
 	default: // expired, canceled
-		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewLatePayment, Code: f.whyLate()})
+		why := f.whyLate()
+		if partly && f.revivable() {
+			why = partlyCaptured
+		}
+		c.Open = append(c.Open, Opening{Subject: SubjectAttempt, Reason: ReviewLatePayment, Code: why})
 	}
 	return f.capturedInDispute(c, p)
 }

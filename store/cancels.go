@@ -70,7 +70,7 @@ func (s *Store) openCancel(ctx context.Context, w *work, sc *scene, d CancelDraf
 	switch {
 	case c.Verdict != order.Applied && sc.order.Status != string(order.OrderCanceled):
 		return sqlcgen.Cancel{}, fault.Reject(c.Why, "cancel order")
-	case c.Verdict == order.Applied && sc.order.Status == string(order.OrderPaid) && !d.MayRefund:
+	case c.To(order.SubjectCancel) == order.CancelStopping && !d.MayRefund: // money goes back
 		return sqlcgen.Cancel{}, fault.Reject("paid_needs_operate", "cancel order")
 	}
 	out := sqlcgen.Cancel{

@@ -37,6 +37,17 @@ type AttemptState struct {
 	CloseReason order.CloseReason `json:"close_reason"`
 	Code        string            `json:"code"`
 	Closed      bool              `json:"closed"`
+	Part        bool              `json:"part"` // less was captured than was asked for, and the rest never will be
+}
+
+// Part reports that an attempt took only a part of what was asked for.
+func (h Head) Part(id order.AttemptID) bool {
+	for _, a := range h.Attempts {
+		if a.ID == id {
+			return a.Part
+		}
+	}
+	return false
 }
 
 // OrderHead reads an order of the client; another client's order is not found, exactly like one that does not exist. An

@@ -114,7 +114,7 @@ func (s *Sim) charged(r *request, in *intent) {
 	r.account.addCharge(c)
 	in.charge, in.lastError, in.voucher, in.funded = c, nil, nil, 0
 	s.book.charge(in.bookEntry(c))
-	if in.captureMethod == "manual" {
+	if m, _ := lookupMethod(in.method); m.held || in.captureMethod == "manual" {
 		in.status, in.capturable = needsCapture, in.amount
 		s.emit(r, "charge.succeeded", c.view())
 		s.emit(r, "payment_intent.amount_capturable_updated", in.view())

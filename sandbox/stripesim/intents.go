@@ -2,6 +2,7 @@ package stripesim
 
 import (
 	"crypto/rand"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -255,6 +256,30 @@ func capture(s *Sim, r *request, id string) (any, *apiError) {
 	s.emit(r, "charge.captured", in.charge.view())
 	s.emit(r, "payment_intent.succeeded", in.view())
 	return r.expanded(in), nil
+}
+
+// ErrNotHeld is said of a payment that the bank does not hold money for.
+var ErrNotHeld = errors.New("the bank holds no money for that payment, or not as much")
+
+// Capture plays the merchant who captures minor units of a held payment at the dashboard; the rest is released.
+func (s *Sim) Capture(intentID string, minor int64) error {
+	s.mu.Lock()
+	for _, a := range s.accounts {
+		in := a.intents[intentID]
+		if in == nil || in.status != needsCapture || minor < 1 || minor > in.capturable {
+			continue
+		}
+		r := &request{account: a, now: s.cfg.Now()}
+		in.take(s, minor)
+		s.emit(r, "charge.captured", in.charge.view())
+		s.emit(r, "payment_intent.succeeded", in.view())
+		events := s.drainEvents(a)
+		s.mu.Unlock()
+		s.publish(a, events)
+		return nil
+	}
+	s.mu.Unlock()
+	return ErrNotHeld
 }
 
 // take moves the money, into the books as well.

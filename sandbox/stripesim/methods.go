@@ -15,6 +15,7 @@ type method struct {
 	brand     string
 	decline   *decline
 	challenge bool // the buyer has to authenticate first
+	held      bool // the bank only holds the money until the merchant captures it, as with a manual capture
 }
 
 // declines are Stripe's test declines by the end of the payment method's name.
@@ -77,6 +78,8 @@ func lookupCard(name string) (method, bool) {
 		}
 	}
 	switch name {
+	case "heldForCapture": // this simulator's own: an account whose payments are captured by hand
+		return method{brand: brand, held: true}, true
 	case "debit", "prepaid":
 		return method{brand: brand}, true
 	case "threeDSecure2Required", "threeDSecureRequired", "authenticationRequired":

@@ -214,6 +214,9 @@ func (a *API) paymentAnswer(ctx context.Context, client order.ClientID, at sqlcg
 		return nil, a.failure(ctx, err)
 	}
 	out := &payOutput{Status: http.StatusCreated, Location: orderPath(order.ID(at.OrderID)), Body: PaymentView{view.AttemptOf(at), view.SummaryOf(h)}}
+	if h.Part(order.AttemptID(at.AttemptID)) {
+		out.Body.Attempt = out.Body.Partly()
+	}
 	if out.Body.Outcome == "checking" {
 		out.Status, out.RetryAfter = http.StatusAccepted, strconv.Itoa(int(waitHint/time.Second))
 	}

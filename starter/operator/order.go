@@ -147,7 +147,7 @@ func toneOf(state string) string {
 	switch state {
 	case "completed", "paid", "fulfilled":
 		return "good"
-	case "checking", "unknown", "mismatch":
+	case "checking", "unknown", "mismatch", "partly_captured":
 		return "doubt"
 	case "declined", "refused", "canceled", "expired", "revoked":
 		return "bad"

@@ -77,6 +77,12 @@ func AttemptOf(a sqlcgen.PaymentAttempt) Attempt {
 	return v
 }
 
+// Partly is the attempt as one that took only a part: it is no success of the buyer's, and a person has it.
+func (a Attempt) Partly() Attempt {
+	a.Outcome = "checking"
+	return a
+}
+
 // Order is an order in full.
 type Order struct {
 	Summary
@@ -125,6 +131,7 @@ type PaymentRow struct {
 	Currency          string    `json:"currency"`
 	Captured          int64     `json:"captured"`
 	Refunded          int64     `json:"refunded"`
+	Released          int64     `json:"released,omitempty" doc:"what was asked for and not captured, in minor units: the provider has let it go"`
 	Matched           bool      `json:"matched" doc:"whether it is what we asked for"`
 	Dispute           string    `json:"dispute,omitempty" enum:"open,won,lost" doc:"whether the buyer's bank takes it back on its own"`
 	Disputed          int64     `json:"disputed,omitempty" doc:"what the dispute is about, in minor units"`
@@ -244,6 +251,7 @@ func OrderOf(v store.View, box *seal.Box) Order {
 			Dispute: disputeOf(p.Dispute), Disputed: p.DisputedMinor, TakenBack: p.TakenBack, FirstSeenAt: p.FirstSeenAt.UTC(),
 		})
 	}
+	o.partly(v.Head)
 	o.Refunds = refundsOf(v.Refunds)
 	if v.Cancel != nil {
 		c := CancelOf(*v.Cancel)
@@ -258,6 +266,21 @@ func OrderOf(v store.View, box *seal.Box) Order {
 	o.Decisions = append(o.Decisions, decisionsOf(v.Decisions)...)
 	o.History = historyOf(v)
 	return o
+}
+
+// partly notes of attempts that took less than was asked for what they did not take.
+func (o *Order) partly(h store.Head) {
+	for i, a := range o.Attempts {
+		if !h.Part(a.ID) {
+			continue
+		}
+		o.Attempts[i] = a.Partly()
+		for j, p := range o.Payments {
+			if p.Matched && p.AttemptID == string(a.ID) {
+				o.Payments[j].Released = a.Amount - p.Captured
+			}
+		}
+	}
 }
 
 func unitsOf(v store.View, box *seal.Box) []Unit {

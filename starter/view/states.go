@@ -19,6 +19,7 @@ const (
 	PaymentChecking       PaymentState = "checking"        // a confirm may have taken the money; the outcome is being found out
 	PaymentActionNeeded   PaymentState = "action_needed"   // the buyer or the bank has to act
 	PaymentPaid           PaymentState = "paid"            // money is held
+	PaymentPartlyCaptured PaymentState = "partly_captured" // only a part of what was asked for was taken: it pays for nothing
 	PaymentPartlyRefunded PaymentState = "partly_refunded" // some of it went back
 	PaymentRefunded       PaymentState = "refunded"        // all of it went back
 	PaymentDeclined       PaymentState = "declined"        // the last try captured nothing
@@ -47,7 +48,7 @@ const (
 // States are the three an order is shown by.
 type States struct {
 	Order       order.Status     `json:"order" enum:"open,paid,completed,canceled,expired" doc:"the promise"`
-	Payment     PaymentState     `json:"payment" enum:"none,checking,action_needed,paid,partly_refunded,refunded,declined,mismatch,disputed,charged_back,taken_back,elsewhere" doc:"what is known about the money"`
+	Payment     PaymentState     `json:"payment" enum:"none,checking,action_needed,paid,partly_captured,partly_refunded,refunded,declined,mismatch,disputed,charged_back,taken_back,elsewhere" doc:"what is known about the money"`
 	Fulfillment FulfillmentState `json:"fulfillment" enum:"none,in_progress,unknown,refused,partial,fulfilled,canceled,revoked" doc:"what was provided"`
 }
 
@@ -60,8 +61,9 @@ func StatesOf(h store.Head) States {
 // one is there, nobody may be told that the order is unpaid.
 func Payment(h store.Head) PaymentState {
 	var last store.AttemptState
+	part := false
 	for _, a := range h.Attempts {
-		last = a
+		last, part = a, part || a.Part
 		switch a.Status {
 		case order.AttemptCreated, order.AttemptSent, order.AttemptUnknown:
 			return PaymentChecking
@@ -77,6 +79,8 @@ func Payment(h store.Head) PaymentState {
 		return PaymentDisputed
 	case away.Lost > 0 && (here <= 0 || h.Order.Hold != ""):
 		return PaymentChargedBack
+	case part && !whole(h) && (order.Status(h.Order.Status) != order.OrderCanceled || h.RefundedMinor < h.CapturedMinor):
+		return PaymentPartlyCaptured // also when it went back: that is no refund of the whole
 	case h.CapturedMinor > 0 && h.RefundedMinor == 0:
 		return PaymentPaid
 	case h.CapturedMinor > 0 && h.RefundedMinor < h.CapturedMinor:
@@ -93,6 +97,16 @@ func Payment(h store.Head) PaymentState {
 		return PaymentDeclined
 	}
 	return PaymentNone
+}
+
+// whole reports that a payment of the order took all that was asked for.
+func whole(h store.Head) bool {
+	for _, a := range h.Attempts {
+		if a.Status == order.AttemptSucceeded && !a.Part {
+			return true
+		}
+	}
+	return false
 }
 
 func declined(r order.CloseReason) bool { return r == order.ClosedDeclined || r == order.ClosedRefused }
@@ -139,6 +153,8 @@ func BuyerOf(s States) Buyer {
 	switch s.Payment {
 	case PaymentChecking, PaymentMismatch:
 		return Buyer{State: "checking", Message: "We are checking your payment. Please do not pay again."}
+	case PaymentPartlyCaptured:
+		return partBuyer(s)
 	case PaymentRefunded:
 		return Buyer{State: "refunded", Message: "Your payment was refunded."}
 	case PaymentDisputed:
@@ -165,6 +181,16 @@ func BuyerOf(s States) Buyer {
 		return Buyer{State: "declined", Message: "The payment did not go through. You were not charged. You can try again.", CanPay: true}
 	}
 	return Buyer{State: "payable", Message: "This order is waiting for your payment.", CanPay: true}
+}
+
+func partBuyer(s States) Buyer {
+	switch s.Order {
+	case order.OrderCanceled:
+		return Buyer{State: "canceling", Message: "This order was canceled. We are seeing to the part of your payment that was taken. Please do not pay again."}
+	case order.OrderPaid, order.OrderCompleted:
+		return paidBuyer(s)
+	}
+	return Buyer{State: "contact", Message: "Only a part of your payment was taken. We will contact you. Please do not pay again."}
 }
 
 func paidBuyer(s States) Buyer {

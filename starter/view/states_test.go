@@ -8,6 +8,7 @@ import (
 	"orderflow/order"
 	"orderflow/starter/view"
 	"orderflow/store"
+	"orderflow/store/sqlcgen"
 )
 
 // Goal: every combination of facts has an answer, and no answer invites a second payment while the first may have gone
@@ -46,6 +47,7 @@ func TestPaymentOfEveryAttemptState(t *testing.T) {
 func TestPayment(t *testing.T) {
 	t.Parallel()
 	paid := store.AttemptState{Status: order.AttemptSucceeded}
+	part := store.AttemptState{Status: order.AttemptSucceeded, Part: true}
 	unknown := store.AttemptState{Status: order.AttemptUnknown}
 	closed := store.AttemptState{Status: order.AttemptClosed, CloseReason: order.ClosedDeclined, Closed: true}
 	for name, c := range map[string]struct {
@@ -55,6 +57,10 @@ func TestPayment(t *testing.T) {
 		"Nothing":                       {store.Head{}, view.PaymentNone},
 		"Held":                          {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100}, view.PaymentPaid},
 		"PartOfItBack":                  {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, RefundedMinor: 1}, view.PaymentPartlyRefunded},
+		"PartTaken":                     {store.Head{Attempts: []store.AttemptState{part}, CapturedMinor: 100}, view.PaymentPartlyCaptured},
+		"PartTakenAndBack":              {store.Head{Attempts: []store.AttemptState{part}, CapturedMinor: 100, RefundedMinor: 100}, view.PaymentPartlyCaptured},
+		"PartTakenBackAndCanceled":      {store.Head{Order: sqlcgen.Order{Status: "canceled"}, Attempts: []store.AttemptState{part}, CapturedMinor: 100, RefundedMinor: 100}, view.PaymentRefunded},
+		"PartTakenOnTopOfTheWhole":      {store.Head{Attempts: []store.AttemptState{paid, part}, CapturedMinor: 200}, view.PaymentPaid},
 		"AllOfItBack":                   {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, RefundedMinor: 100}, view.PaymentRefunded},
 		"Disputed":                      {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, Away: store.Away{Disputed: 100}}, view.PaymentDisputed},
 		"LostAfterARefund":              {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, RefundedMinor: 40, Away: store.Away{Lost: 60}}, view.PaymentChargedBack},
@@ -107,7 +113,7 @@ func TestFulfillmentOfEverySet(t *testing.T) {
 
 func payments() []view.PaymentState {
 	return []view.PaymentState{
-		view.PaymentNone, view.PaymentChecking, view.PaymentActionNeeded, view.PaymentPaid, view.PaymentPartlyRefunded, view.PaymentRefunded,
+		view.PaymentNone, view.PaymentChecking, view.PaymentActionNeeded, view.PaymentPaid, view.PaymentPartlyCaptured, view.PaymentPartlyRefunded, view.PaymentRefunded,
 		view.PaymentDeclined, view.PaymentMismatch, view.PaymentDisputed, view.PaymentChargedBack, view.PaymentTakenBack, view.PaymentElsewhere,
 	}
 }

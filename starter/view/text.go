@@ -123,6 +123,9 @@ func (t *text) money(o Order) {
 			fits = ", which is not what was asked for"
 		}
 		t.line("  payment %s: captured %s, refunded %s%s  (%s)", p.ProviderPaymentID, amount(p.Captured, p.Currency), amount(p.Refunded, p.Currency), fits, p.ID)
+		if p.Released > 0 {
+			t.line("    only a part of what was asked for: %s was never taken and is released; what was taken pays for nothing", amount(p.Released, p.Currency))
+		}
 		t.standing(p)
 	}
 	t.refunds(o)

@@ -175,14 +175,14 @@ SELECT * FROM observations WHERE order_id = $1 ORDER BY observation_id LIMIT 200
 
 -- name: PaymentRecord :exec
 -- A payment is one row for ever: told again, it stays; its amounts follow the provider's books. One that fitted nothing before
--- goes to the attempt it turns out to match. What went back of a payment that matched is the books' matter (PaymentBooks), and an
+-- goes to the attempt it turns out to match, and a part of one grows. What went back of a payment that matched is the books' matter (PaymentBooks), and an
 -- answer that does not fit changes nothing of it: refunds are counted against it.
 INSERT INTO payments (payment_id, gateway, account, environment, provider_payment_id, order_id, attempt_id, currency, captured_minor,
                       refunded_minor, matched)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (gateway, account, environment, provider_payment_id) DO UPDATE
 SET currency = CASE WHEN payments.matched THEN payments.currency ELSE excluded.currency END, -- an amount never without its currency
-    captured_minor = CASE WHEN payments.matched THEN payments.captured_minor ELSE excluded.captured_minor END,
+    captured_minor = CASE WHEN payments.matched AND NOT excluded.matched THEN payments.captured_minor ELSE excluded.captured_minor END,
     refunded_minor = CASE WHEN payments.matched THEN payments.refunded_minor ELSE excluded.refunded_minor END,
     order_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.order_id ELSE excluded.order_id END,
     attempt_id = CASE WHEN payments.matched OR NOT excluded.matched THEN payments.attempt_id ELSE excluded.attempt_id END,

@@ -143,7 +143,8 @@ WHERE attempt_id = sqlc.arg(attempt_id)::text AND matched;
 
 -- name: OrderOutlook :one
 -- What a correction of one attempt's money is weighed against: other money of its order, and what is provided. The order is held.
-SELECT EXISTS (SELECT 1 FROM payments p WHERE p.order_id = a.order_id AND p.matched AND p.attempt_id <> a.attempt_id AND NOT p.taken_back
+SELECT EXISTS (SELECT 1 FROM payments p JOIN payment_attempts x ON x.attempt_id = p.attempt_id
+               WHERE p.order_id = a.order_id AND p.matched AND p.attempt_id <> a.attempt_id AND NOT p.taken_back AND p.captured_minor >= x.amount_minor
                AND p.dispute NOT IN ('open', 'lost') AND p.refunded_minor < p.captured_minor) AS other_money,
        (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = a.order_id AND u.status IN ('planned', 'issuing', 'unknown', 'refused')) AS units_open,
        (SELECT count(*) FROM fulfillment_units u WHERE u.order_id = a.order_id AND u.status IN ('issuing', 'unknown', 'issued')) AS units_out
