@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -42,9 +41,8 @@ func TestScriptsOfMoney(t *testing.T) {
 			}
 		}
 	}
-	w := newWorld(t, withMaintenance, with("ORDERFLOW_REVIEW_CHECK_EVERY", "1h"), with("ORDERFLOW_RECONCILE_GRACE", "100ms"), with("ORDERFLOW_LOOKUPS_PER_SECOND", "1000"),
+	w := newWorld(t, refundable, with("ORDERFLOW_REVIEW_CHECK_EVERY", "1h"), with("ORDERFLOW_RECONCILE_GRACE", "100ms"), with("ORDERFLOW_LOOKUPS_PER_SECOND", "1000"),
 		with("ORDERFLOW_ANSWER_BUDGET", "20s"), with("ORDERFLOW_IDEMPOTENCY_LEASE", "25s"), with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "10s"))
-	w.sandbox.TwoCTwoP().Configure(func(s *twoctwopsim.Settings) { s.SettlesAtOnce = true }) // what is not settled cannot be refunded
 	sw := &scripts.World{
 		API: w.script, Post: w.scriptNotice, Calm: w.scriptsCalm, Sweep: w.scriptsSwept, Sandbox: w.sandbox, Owner: w.owner,
 		StripeKey: w.env["STRIPE_SECRET_KEY"], OmiseKey: w.env["OMISE_SECRET_KEY"], Merchant: "E2E01",
@@ -82,24 +80,6 @@ var maintenance = sync.OnceValue(func() (k merchantKeys) {
 	return k
 })
 
-// withMaintenance has 2C2P's refunds made, which need more than variables can say.
-func withMaintenance(w *world) {
-	raw, err := json.Marshal(map[string]any{"accounts": []map[string]any{{
-		"gateway": "twoctwop", "name": "default", "secret_key": merchantSecret, "public_key": "E2E01", "environment": "test",
-		"api_base": w.sandbox.TwoCTwoPURL(), "timeout": "2s", "maintenance_url": w.sandbox.TwoCTwoPURL() + "/maintenance",
-		"private_key": maintenance().ours.Reveal(), "provider_key": maintenance().theirPublic,
-	}}})
-	require.NoError(w.t, err)
-	file := filepath.Join(w.logs, "config.json")
-	require.NoError(w.t, os.WriteFile(file, raw, 0o600))
-	for name := range w.env {
-		if strings.HasPrefix(name, "TWOCTWOP_") {
-			delete(w.env, name)
-		}
-	}
-	w.env["ORDERFLOW_CONFIG_FILE"] = file
-}
-
 func (w *world) script(_ context.Context, method, path, key string, body any) (scripts.Answer, error) {
 	a, err := w.try(method, path, key, apiKey, body)
 	return scripts.Answer{Status: a.Status, Body: a.Body, Raw: a.Raw}, err
@@ -127,7 +107,8 @@ func (w *world) scriptsCalm(ctx context.Context) error {
 			w.until(ctx, "looks to tell", "SELECT attempt_id FROM looks_wanted"),
 			w.until(ctx, "attempts under way", `SELECT attempt_id || ' ' || status || ' ' || order_id FROM payment_attempts WHERE status IN ('created', 'sent') OR observed_seq <> reflected_seq
 				OR (next_check_at <= now() AND closed_at IS NULL)`),
-			w.until(ctx, "refunds under way", "SELECT refund_id || ' ' || status || ' ' || order_id FROM refunds WHERE status IN ('requested', 'sent') OR observed_seq <> reflected_seq"),
+			w.until(ctx, "refunds under way", `SELECT refund_id || ' ' || status || ' ' || order_id FROM refunds f WHERE status IN ('requested', 'sent')
+				OR (observed_seq <> reflected_seq AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.subject_id = f.refund_id AND r.status = 'open'))`),
 			w.until(ctx, "orders with work", `SELECT o.order_id || ' ' || o.status FROM orders o WHERE o.work_seq <> o.done_seq
 				AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.order_id = o.order_id AND r.status = 'open')
 				AND NOT EXISTS (SELECT 1 FROM payment_attempts a WHERE a.order_id = o.order_id AND a.status = 'pending')
