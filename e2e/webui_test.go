@@ -69,6 +69,8 @@ func (w *world) detailsCanBePasted(ids ...string) {
 			assert.Empty(w.t, d.Shape(), text)
 			assert.Equal(w.t, review, string(d.ReviewID))
 			assert.Positive(w.t, d.ReviewVersion)
+			reference, proof := kind.Needs(order.ReviewReason(reason))
+			assert.Equal(w.t, [2]bool{reference, proof}, [2]bool{d.Evidence.Reference != "", d.Evidence.Proof != ""}, "it has the evidence's places: %s", text)
 		}
 		assert.ElementsMatch(w.t, order.GuidanceOf(order.ReviewReason(reason)).Allowed, kinds, "%s: %s", id, reason)
 		text := w.details(id)

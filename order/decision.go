@@ -73,6 +73,22 @@ type Evidence struct {
 	Proof     string `json:"proof,omitempty"`
 }
 
+// Needs says which evidence a decision about a review of this reason rests on: without it the rule refuses, so every door that asks
+// a person asks for it.
+func (d DecisionKind) Needs(r ReviewReason) (reference, proof bool) {
+	switch d {
+	case DecideConfirmProvided, DecideConfirmRefunded:
+		return true, false
+	case DecideRerunUnit, DecideRefund, DecideCloseWithEvidence:
+		return false, true
+	case DecideLinkPayment, DecideRecordExternal:
+		return true, true
+	case DecideRestoreReflection:
+		return false, r == ReviewLatePayment // keeping the promise after all; elsewhere it only writes again what is confirmed
+	}
+	return false, false
+}
+
 // Role is what a person may do. Each role may do all that the one before it may.
 type Role string
 

@@ -115,12 +115,11 @@ func reviewText(r activities.ReviewHead) string {
 // template is the JSON to paste: the fields to fill say what is wanted.
 func template(r activities.ReviewHead, d order.DecisionKind) string {
 	dec := order.Decision{ReviewID: r.ID, ReviewVersion: r.Version, Decision: d, Actor: "your name", Reason: "why"}
-	switch d {
-	case order.DecideConfirmProvided:
-		dec.Evidence.Reference = "the issuer's reference"
-	case order.DecideConfirmRefunded:
-		dec.Evidence.Reference = "the provider's id of the refund"
-	case order.DecideRerunUnit, order.DecideCloseWithEvidence:
+	reference, proof := d.Needs(r.Reason)
+	if reference {
+		dec.Evidence.Reference = referenceHint(d)
+	}
+	if proof {
 		dec.Evidence.Proof = "what was looked at, and where"
 	}
 	j, err := json.MarshalIndent(dec, "", "  ")
@@ -128,6 +127,19 @@ func template(r activities.ReviewHead, d order.DecisionKind) string {
 		return ""
 	}
 	return string(j)
+}
+
+// referenceHint says whose id a decision's reference is.
+func referenceHint(d order.DecisionKind) string {
+	switch d {
+	case order.DecideConfirmProvided:
+		return "the issuer's reference"
+	case order.DecideConfirmRefunded:
+		return "the provider's id of the refund"
+	case order.DecideLinkPayment:
+		return "the provider's id of the payment"
+	}
+	return "the reference of the other payment"
 }
 
 // State is the answer to the state query.

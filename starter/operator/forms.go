@@ -61,33 +61,38 @@ type proposalCard struct {
 	Typed      string
 }
 
-// asks lists the fields of a decision. What lacks its evidence the rule refuses.
-func asks(kind order.DecisionKind) []field {
-	reference := field{Name: "reference", Label: "evidence.reference", Form: "text", Max: 500, Required: true}
-	proof := field{Name: "proof", Label: "evidence.proof", Form: "area", Max: 2000, Required: true}
-	reason := field{Name: "reason", Label: "evidence.reason", Form: "area", Max: 2000, Required: true}
+// asks lists the fields of a decision about a review of the reason: the evidence that the rule needs, and what else it says.
+func asks(kind order.DecisionKind, about order.ReviewReason) []field {
+	var out []field
 	switch kind {
-	case order.DecideConfirmProvided:
-		reference.Label = "evidence.reference.issuance"
-		return []field{reference, reason}
-	case order.DecideConfirmRefunded:
-		reference.Label = "evidence.reference.refund"
-		return []field{reference, reason}
-	case order.DecideRerunUnit:
-		proof.Label = "evidence.proof.notprovided"
-		return []field{proof, reason}
-	case order.DecideCloseWithEvidence:
-		return []field{proof, reason}
 	case order.DecideRefund:
-		return []field{{Name: "amount", Label: "evidence.amount", Form: "text", Max: 30}, reason}
+		out = append(out, field{Name: "amount", Label: "evidence.amount", Form: "text", Max: 30})
 	case order.DecideLinkPayment:
-		proof.Label = "evidence.proof.link"
-		return []field{{Name: "attempt", Label: "evidence.attempt", Form: "text", Max: 100, Required: true}, proof, reason}
-	case order.DecideRecordExternal:
-		reference.Label = "evidence.reference.external"
-		return []field{reference, proof, reason}
+		out = append(out, field{Name: "attempt", Label: "evidence.attempt", Form: "text", Max: 100, Required: true})
 	}
-	return []field{reason}
+	reference, proof := kind.Needs(about)
+	if reference {
+		out = append(out, field{Name: "reference", Label: labelOf(kind, "evidence.reference"), Form: "text", Max: 500, Required: true})
+	}
+	if proof {
+		out = append(out, field{Name: "proof", Label: labelOf(kind, "evidence.proof"), Form: "area", Max: 2000, Required: true})
+	}
+	return append(out, field{Name: "reason", Label: "evidence.reason", Form: "area", Max: 2000, Required: true})
+}
+
+// labelOf says what a decision's evidence is, where there is a word of its own for it.
+func labelOf(kind order.DecisionKind, evidence string) string {
+	own := map[order.DecisionKind]map[string]string{
+		order.DecideConfirmProvided: {"evidence.reference": "evidence.reference.issuance"},
+		order.DecideConfirmRefunded: {"evidence.reference": "evidence.reference.refund"},
+		order.DecideRecordExternal:  {"evidence.reference": "evidence.reference.external"},
+		order.DecideRerunUnit:       {"evidence.proof": "evidence.proof.notprovided"},
+		order.DecideLinkPayment:     {"evidence.reference": "evidence.reference.payment", "evidence.proof": "evidence.proof.link"},
+	}
+	if label := own[kind][evidence]; label != "" {
+		return label
+	}
+	return evidence
 }
 
 // typed is a form that was refused: what was typed stays.
@@ -118,7 +123,7 @@ func (o *Operator) cardOf(s *screen, f store.ReviewFile, was *typed) reviewCard 
 		}
 		mine := was != nil && was.form.Get("decision") == string(kind) && was.form.Get("approves") == ""
 		form.Open = mine
-		for _, x := range asks(kind) {
+		for _, x := range asks(kind, order.ReviewReason(r.Reason)) {
 			x.ID = form.Key + "-" + x.Name
 			if mine {
 				x.Value = was.form.Get(x.Name)

@@ -87,6 +87,8 @@ func (s *screen) decidedRow(d view.DecisionRow) told {
 	}
 	t.add("evidence.reason", d.Reason, false)
 	s.evidence(&t, d.Evidence)
+	t.add("audit.second", d.Approver, false)
+	t.add("story.second", d.ApprovalNote, false)
 	t.add("story.id", d.ID, true)
 	return t
 }
@@ -102,6 +104,7 @@ func (s *screen) evidence(t *told, raw []byte) {
 func (s *screen) decided(d sqlcgen.ReviewDecision) told {
 	return s.decidedRow(view.DecisionRow{
 		ID: d.DecisionID, Decision: d.Decision, Actor: d.Actor, ActorClaimed: d.ActorClaimed, Channel: d.Channel, Reason: d.Reason, Evidence: d.Evidence, At: d.At,
+		Approver: d.Approver, ApprovalNote: d.ApproverReason,
 	})
 }
 

@@ -148,6 +148,7 @@ var pageWords = map[string]phrase{
 	"evidence.reference.issuance": {"The issuer's reference of what was provided", "提供されたものの発行元の参照番号"},
 	"evidence.reference.refund":   {"The provider's id of the refund", "決済事業者の返金ID"},
 	"evidence.reference.external": {"The reference of the other payment (bank transfer, receipt)", "別の支払の参照番号(振込・領収など)"},
+	"evidence.reference.payment":  {"The provider's payment id, as shown above", "決済事業者の決済ID(上に表示のもの)"},
 	"evidence.proof":              {"What you looked at, and where", "何をどこで確認したか"},
 	"evidence.proof.notprovided":  {"Where you saw that nothing was provided (portal, ticket, name)", "提供されていないことをどこで確認したか(管理画面・問合せ番号・担当者)"},
 	"evidence.proof.link":         {"How you know that the payment belongs to it", "この決済がそれに属すると分かる根拠"},
@@ -186,6 +187,7 @@ var pageWords = map[string]phrase{
 	"story.status":      {"status there", "先方の状態"},
 	"story.request":     {"request id for the provider's support", "問合せ用リクエストID"},
 	"story.state":       {"state", "状態"},
+	"story.second":      {"why the second person agrees", "2人目の承認理由"},
 	"story.id":          {"id", "ID"},
 
 	"id.payment":   {"Payment id", "決済ID"},

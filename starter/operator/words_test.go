@@ -2,6 +2,7 @@ package operator
 
 import (
 	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,6 +18,64 @@ import (
 // domain, against the catalog. Not covered: whether a translation is a good one.
 
 var verb = regexp.MustCompile(`%(?:\[\d+\])?[sd]`)
+
+var refusedAs = regexp.MustCompile(`rejected\("([a-z_]+)"\)`)
+
+// Whatever the rule says to a decision, the page has words for it.
+func TestEveryRefusalOfADecisionHasWords(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	for file, from := range map[string]string{"decision": "package order", "correct": "func (f Facts) recordExternal", "refund": "func (f Facts) confirmRefunded", "cancel": "func (f Facts) closeUnit"} {
+		source, err := os.ReadFile("../../order/" + file + ".go")
+		require.NoError(t, err)
+		_, rest, there := strings.Cut(string(source), from)
+		require.True(t, there, "the rule of %s.go has moved: adapt the test", file)
+		if file != "decision" {
+			rest, _, _ = strings.Cut(rest, "\n}\n")
+		}
+		for _, m := range refusedAs.FindAllStringSubmatch(rest, -1) {
+			found[m[1]] = true
+			assert.Contains(t, catalog, "why."+m[1])
+		}
+	}
+	assert.Greater(t, len(found), 20)
+	for _, why := range []string{"more_than_left", "nothing_captured", "refund_disputed", "money_taken_back", "out_of_stock", "order_not_expired", "too_early"} {
+		assert.Contains(t, catalog, "why."+why)
+	}
+}
+
+// A form asks for exactly the evidence that the rule needs (order.DecisionKind.Needs, which its own test compares with the rule), always
+// for the reason, and for nothing twice.
+func TestFormsAskForWhatTheRuleNeeds(t *testing.T) {
+	t.Parallel()
+	for _, g := range order.GuidanceTable() {
+		for _, d := range g.Allowed {
+			required := map[string]bool{}
+			fields := asks(d, g.Reason)
+			for _, f := range fields {
+				assert.False(t, required[f.Name], "%s asks for %s twice", d, f.Name)
+				required[f.Name] = f.Required
+				assert.Positive(t, f.Max)
+			}
+			assert.Len(t, required, len(fields))
+			reference, proof := d.Needs(g.Reason)
+			want := map[string]bool{"reason": true}
+			if reference {
+				want["reference"] = true
+			}
+			if proof {
+				want["proof"] = true
+			}
+			switch d {
+			case order.DecideLinkPayment:
+				want["attempt"] = true
+			case order.DecideRefund:
+				want["amount"] = false // empty is all that is left
+			}
+			assert.Equal(t, want, required, "%s about %s", d, g.Reason)
+		}
+	}
+}
 
 func TestBothLanguagesHaveEveryText(t *testing.T) {
 	t.Parallel()
@@ -65,8 +124,10 @@ func TestEveryWordOfTheDomainHasAText(t *testing.T) {
 	for _, d := range order.DecisionKinds {
 		has("decision", string(d))
 		has("does", string(d))
-		for _, f := range asks(d) {
-			assert.Contains(t, catalog, f.Label)
+		for _, g := range order.GuidanceTable() {
+			for _, f := range asks(d, g.Reason) {
+				assert.Contains(t, catalog, f.Label)
+			}
 		}
 	}
 	for _, r := range order.Roles {

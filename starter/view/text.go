@@ -39,6 +39,9 @@ func Text(w io.Writer, o Order, now time.Time) error {
 	}
 	for _, d := range o.Decisions {
 		t.line("  %s  %s decided %s on %s: %q (%s)", stamp(d.At), d.Actor, d.Decision, d.ReviewID, d.Reason, d.ID)
+		if d.Approver != "" {
+			t.line("      and %s, as the second person: %q", d.Approver, d.ApprovalNote)
+		}
 	}
 	return t.err
 }
