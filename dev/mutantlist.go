@@ -239,4 +239,29 @@ var mutants = []mutant{
 		name: "a cancel of what was never paid is a refund", file: "gateways/toss/refund.go",
 		old: "if !taken && seen.Outcome != gateways.Declined {", new: "if false {",
 	},
+	{
+		name: "where there is no list, a part that nobody can see is waited for", file: "gateways/twoctwop/refund.go",
+		old: "\tcase !listed && !alone && outcome != gateways.Pending:\n", new: "\tcase false:\n",
+		run: ".",
+	},
+	{
+		name: "where there is no list, nothing went back", file: "gateways/twoctwop/lookup.go",
+		old: "case !listed || outcome != gateways.Unknown:", new: "case listed && false || outcome != gateways.Unknown:",
+		run: ".",
+	},
+	{
+		name: "what moves money needs no second person", file: "order/decision.go",
+		old: "if c.Verdict == Applied && t.Approver == nil && t.Rules.second(d.Decision, t.By) {", new: "if false {",
+		run: ".",
+	},
+	{
+		name: "a decision on what has moved meanwhile counts", file: "order/decision.go",
+		old: "case r.SubjectVersion != f.subjectVersion(r.SubjectKind):", new: "case false:",
+		run: ".",
+	},
+	{
+		name: "who proposes is the second person too", file: "order/decision.go",
+		old: "case a.Same(t.By):", new: "case false:",
+		run: ".",
+	},
 }
