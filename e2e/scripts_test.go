@@ -160,7 +160,7 @@ func (w *world) busyRuns(ctx context.Context) (int, error) {
 // runIdle returns when an order's run neither decides nor does anything: 1 = it had to be waited for.
 func (w *world) runIdle(ctx context.Context, id string) (busy int, err error) {
 	for {
-		d, err := w.temporal.DescribeWorkflowExecution(ctx, order.WorkflowID(order.ID(id)), "")
+		d, err := w.temporal.DescribeWorkflow(ctx, order.WorkflowID(order.ID(id)), "")
 		var none *serviceerror.NotFound
 		if errors.As(err, &none) {
 			return busy, nil
@@ -168,7 +168,7 @@ func (w *world) runIdle(ctx context.Context, id string) (busy int, err error) {
 		if err != nil {
 			return busy, fmt.Errorf("run of %s: %w", id, err)
 		}
-		if len(d.GetPendingActivities()) == 0 && d.GetPendingWorkflowTask() == nil {
+		if len(d.RawResponse.GetPendingActivities()) == 0 && d.RawResponse.GetPendingWorkflowTask() == nil {
 			return busy, nil
 		}
 		busy = 1
