@@ -58,9 +58,9 @@ func TestDatabaseRestoredFromAnOlderCopy(t *testing.T) {
 	require.Equal(t, "open", w.status("waiting"), "the copy is older than its money")
 	require.Zero(t, w.number("SELECT count(*) FROM orders WHERE order_id = 'unheard'"))
 	w.setup()
-	w.startStarter()
 	w.startWorker()
-	w.reconciled("--gateway", "stripe")
+	w.reconciled("--gateway", "stripe") // before a buyer can press pay for what the copy takes for unpaid
+	w.startStarter()
 
 	w.awaitStatus("waiting", "completed")
 	w.await("what went back known", func() bool {
