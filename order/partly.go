@@ -3,7 +3,7 @@ package order
 // partlyCaptured is a review's word on money that is less than was asked for.
 const partlyCaptured = "partly_captured"
 
-// partly reports a capture of less than was asked for, of a payment that fits in everything else: the rest was let go, and never comes.
+// partly reports a capture of less than was asked for, of a payment that fits in everything else: the rest was let go.
 // It is our money, so it is counted and can go back; it pays for nothing.
 func (f Facts) partly(p PaymentSeen) bool {
 	a := f.Attempt

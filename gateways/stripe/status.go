@@ -22,7 +22,7 @@ type verdict struct {
 // look: it is both the state before any try and the state after a failed one (see judge).
 //
 // requires_capture is pending: the bank holds the money (AuthorizedMinor) and nothing is collected yet, so it is neither
-// success nor untouched, and until this gateway captures nobody but a person can finish or release it.
+// success nor untouched. This gateway does not capture it: a person does, at Stripe, or a cancel of the order releases it.
 var verdicts = map[stripego.PaymentIntentStatus]verdict{
 	stripego.PaymentIntentStatusRequiresPaymentMethod: {outcome: gateways.Untouched},
 	stripego.PaymentIntentStatusRequiresConfirmation:  {outcome: gateways.Untouched},
