@@ -18,8 +18,8 @@ import (
 
 // Goal: a refund whose outcome is not known is found out, or owned by a person, and never sent as another one. Method: as in
 // refunds_test.go, with requests lost on their way there and back, errors kept under keys, workers killed and API keys rotated.
-// TestRefundsThatNobodyKnowsOf is PC-44: the refund is done, its answer is lost, and the provider cannot be asked.
-func TestRefundsThatNobodyKnowsOf(t *testing.T) {
+// TestPC44_RefundsThatNobodyKnowsOf: the refund is done, its answer is lost, and the provider cannot be asked.
+func TestPC44_RefundsThatNobodyKnowsOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, refundable, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "2s"), with("ORDERFLOW_ANSWER_BUDGET", "1s"))
 	ids, away := map[string]string{}, map[string]string{}
