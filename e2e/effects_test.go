@@ -348,7 +348,8 @@ func TestFaultsOfLookups(t *testing.T) {
 }
 
 // TestFaultsOfClosing: after a decline the intent is canceled, so that it can never capture. Until that is sure, no second
-// attempt is possible.
+// attempt is possible. Only Stripe has this write: at Omise, 2C2P and Toss a token, a payment token and a payment key that were declined
+// pay nothing any more, and where that is in doubt (Toss, DeclineLeavesOpen in switches_test.go) nothing but time closes it.
 func TestFaultsOfClosing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "5s"), with("STRIPE_TIMEOUT", "1s"))

@@ -12,7 +12,8 @@ import (
 )
 
 // Goal: what is open at a provider survives a change of our API key and the end of its own time. Method: the key is rotated while
-// a confirm is unknown; a pending payment's deadline is moved into the past. Not covered: other providers (providers_test.go).
+// a confirm is unknown; a pending payment's deadline is moved into the past. Not covered: keys rotated at Omise, 2C2P and Toss, whose
+// simulators know one key per account; what is compared is the same for all four.
 
 // An API key that is rotated while an outcome is unknown: nobody promises that the old key's guard holds under the new one, so
 // there are lookups and a person, and no second send.
