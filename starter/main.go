@@ -32,6 +32,7 @@ type commands struct {
 	Records   recordsCommand   `cmd:"" help:"Write transaction records: what was sold, received and given back, of one order or of all orders of a client."`
 	Export    exportCommand    `cmd:"" help:"Write everything about orders, money and goods as JSON lines to the standard output, for an audit: see docs/export.md."`
 	Operators operatorsCommand `cmd:"" help:"Who may use the operator page."`
+	Keys      keysCommand      `cmd:"" help:"Who may use the API."`
 	Codes     codesCommand     `cmd:"" help:"Show what every fault code leads to."`
 }
 

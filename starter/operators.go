@@ -101,11 +101,7 @@ func (operatorsList) Run(ctx context.Context, s *streams) error {
 	tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tw, "LOGIN\tNAME\tROLE\tSINCE\tENDED")
 	for _, o := range all {
-		ended := "-"
-		if o.DisabledAt != nil {
-			ended = o.DisabledAt.UTC().Format("2006-01-02 15:04Z")
-		}
-		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", o.Login, o.Name, o.Role, o.CreatedAt.UTC().Format("2006-01-02 15:04Z"), ended)
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", o.Login, o.Name, o.Role, minute(&o.CreatedAt), minute(o.DisabledAt))
 	}
 	return tw.Flush()
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -82,9 +80,8 @@ func bootstrapKey(ctx context.Context, c config.Config, s *streams) error {
 		return err
 	}
 	defer st.Close()
-	hash := sha256.Sum256([]byte(key.Reveal()))
-	caller := store.Caller{KeyID: "key_" + hex.EncodeToString(hash[:8]), Client: order.ClientID(clientName), Scopes: scopes}
-	if err := st.APIKeyAdd(ctx, caller, hash[:]); err != nil {
+	caller, hash := hashedKey(key.Reveal(), store.Caller{Client: order.ClientID(clientName), Scopes: scopes})
+	if err := st.APIKeyAdd(ctx, caller, hash); err != nil {
 		return err
 	}
 	say(s, "the bootstrap API key of client "+clientName+" is stored, as its hash")

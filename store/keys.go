@@ -66,6 +66,32 @@ func (s *Store) APIKeyByHash(ctx context.Context, hash []byte) (Caller, error) {
 	return Caller{KeyID: r.KeyID, Client: order.ClientID(r.ClientID), Scopes: r.Scopes, Name: r.Name, Person: r.Person}, nil
 }
 
+// APIKey is a key as it is listed: who holds it since when, and never the key.
+type APIKey struct {
+	Caller
+	CreatedAt time.Time
+	RevokedAt *time.Time // nil while it is good
+}
+
+// APIKeys lists every key, also the revoked ones.
+func (s *Store) APIKeys(ctx context.Context) ([]APIKey, error) {
+	rows, err := s.q().ApiKeysList(ctx)
+	if err != nil {
+		return nil, translate("list api keys", err)
+	}
+	out := make([]APIKey, len(rows))
+	for i, r := range rows {
+		out[i] = APIKey{Caller{KeyID: r.KeyID, Client: order.ClientID(r.ClientID), Scopes: r.Scopes, Name: r.Name, Person: r.Person}, r.CreatedAt, r.RevokedAt}
+	}
+	return out, nil
+}
+
+// APIKeyRevoke ends a key, and reports whether it was good until now. Those who know it already forget it by themselves.
+func (s *Store) APIKeyRevoke(ctx context.Context, id string) (bool, error) {
+	n, err := s.q().ApiKeyRevoke(ctx, id)
+	return n > 0, translate("revoke api key", err)
+}
+
 // Key names one idempotency key: never without the caller and the operation in it.
 type Key struct {
 	Client    order.ClientID

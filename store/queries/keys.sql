@@ -4,6 +4,12 @@ INSERT INTO api_keys (key_id, client_id, hash, scopes, name, person) VALUES ($1,
 -- name: ApiKeyByHash :one
 SELECT key_id, client_id, scopes, name, person FROM api_keys WHERE hash = $1 AND revoked_at IS NULL;
 
+-- name: ApiKeysList :many
+SELECT key_id, client_id, scopes, name, person, created_at, revoked_at FROM api_keys ORDER BY client_id, created_at;
+
+-- name: ApiKeyRevoke :execrows
+UPDATE api_keys SET revoked_at = now() WHERE key_id = $1 AND revoked_at IS NULL;
+
 -- name: KeyClaim :one
 -- Claims a key, or takes over an expired lease of an unfinished one; otherwise returns nothing and the row is read.
 INSERT INTO idempotency_keys AS k (client_id, operation, key, fingerprint, subject_id, lease_token, lease_until)

@@ -60,6 +60,60 @@ func (q *Queries) ApiKeyInsert(ctx context.Context, arg ApiKeyInsertParams) erro
 	return err
 }
 
+const apiKeyRevoke = `-- name: ApiKeyRevoke :execrows
+UPDATE api_keys SET revoked_at = now() WHERE key_id = $1 AND revoked_at IS NULL
+`
+
+func (q *Queries) ApiKeyRevoke(ctx context.Context, keyID string) (int64, error) {
+	result, err := q.db.Exec(ctx, apiKeyRevoke, keyID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const apiKeysList = `-- name: ApiKeysList :many
+SELECT key_id, client_id, scopes, name, person, created_at, revoked_at FROM api_keys ORDER BY client_id, created_at
+`
+
+type ApiKeysListRow struct {
+	KeyID     string
+	ClientID  string
+	Scopes    []string
+	Name      string
+	Person    string
+	CreatedAt time.Time
+	RevokedAt *time.Time
+}
+
+func (q *Queries) ApiKeysList(ctx context.Context) ([]ApiKeysListRow, error) {
+	rows, err := q.db.Query(ctx, apiKeysList)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiKeysListRow
+	for rows.Next() {
+		var i ApiKeysListRow
+		if err := rows.Scan(
+			&i.KeyID,
+			&i.ClientID,
+			&i.Scopes,
+			&i.Name,
+			&i.Person,
+			&i.CreatedAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const bucketsPrune = `-- name: BucketsPrune :exec
 DELETE FROM rate_buckets WHERE refilled_at < now() - interval '1 hour'
 `
