@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"orderflow/gateways"
+	"orderflow/internal/door"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/order"
@@ -162,34 +163,20 @@ func (a *Activities) openCancelRefund(ctx context.Context, b store.CancelBill, m
 	if err != nil {
 		return "", err
 	}
-	gw, err := a.gateway(order.Account{Gateway: p.Gateway, Name: p.Account, Environment: p.Environment})
-	if err != nil {
-		return "account_not_configured", nil
-	}
-	back, ok := gw.(gateways.Refunder)
-	if !ok || !gw.Capabilities().CanRefund {
-		return "account_cannot_refund", nil
-	}
-	id, _ := order.CancelRefund(order.CancelID(b.Cancel.CancelID))
-	currency := money.Currency(p.Currency)
-	d := store.RefundDraft{
-		ID: id, OrderID: order.ID(b.Order.OrderID), Client: order.ClientID(b.Order.ClientID), CallerKey: key, Attempt: b.Paid.Attempt,
-		Reference: order.NewRefundReference(), Amount: money.Amount{Minor: minor, Currency: currency}, LeftMinor: b.Paid.LeftMinor, Reason: b.Cancel.Reason,
-	}
-	frozen, err := back.PlanRefund(gateways.GiveBack{
-		Reference: d.Reference, ProviderPaymentID: p.ProviderPaymentID, MerchantReference: at.MerchantReference, Amount: d.Amount,
-		Left: money.Amount{Minor: b.Paid.LeftMinor, Currency: currency}, Whole: minor == p.CapturedMinor, Private: a.private(at),
-	})
-	if fault.IsCode(err, fault.PaymentInvalid) {
+	plan := store.RefundPlan{Attempt: at, Payment: p, Amount: money.Amount{Minor: minor, Currency: money.Currency(p.Currency)}, Left: b.Paid.LeftMinor}
+	frozen, err := door.Freeze(a.d.Box, a.d.Gateways, plan, gateways.Payout{})
+	switch {
+	case fault.IsCode(err, fault.GatewayMisconfigured) && fault.As(err).Why != "":
+		return fault.As(err).Why, nil
+	case fault.IsCode(err, fault.PaymentInvalid):
 		return "refund_invalid", nil // such as a deposit, which goes back to a bank account that only the buyer knows
-	}
-	if err != nil {
+	case err != nil:
 		return "", err
 	}
-	op := order.RefundOperation(id)
-	d.Operation = store.OperationDraft{
-		ID: op, Kind: string(gateways.Refund), Sealed: a.d.Box.Seal(frozen.Request, OperationAAD(op)), Fingerprint: a.d.Box.Fingerprint(frozen.Request),
-	}
+	id, _ := order.CancelRefund(order.CancelID(b.Cancel.CancelID))
+	d := frozen.Into(a.d.Box, store.RefundDraft{
+		ID: id, OrderID: order.ID(b.Order.OrderID), Client: order.ClientID(b.Order.ClientID), CallerKey: key, Reason: b.Cancel.Reason,
+	})
 	if _, err = a.d.Store.RefundOpen(ctx, d); fault.IsCode(err, fault.Refused) && fault.As(err).Why != "left_moved" {
 		return fault.As(err).Why, nil // the money is not here, or not ours to give
 	}

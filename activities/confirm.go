@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/internal/door"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/internal/secret"
@@ -313,19 +314,7 @@ func (a *Activities) mayLook(ctx context.Context, acc gateways.Account) error {
 	return err
 }
 
-// private is what the provider gave for later calls. One that does not open (its data key is gone) counts as none.
-func (t *try) private() secret.Value { return t.a.private(t.att) }
-
-func (a *Activities) private(at sqlcgen.PaymentAttempt) secret.Value {
-	if len(at.SealedPrivate) == 0 {
-		return secret.Value{}
-	}
-	b, err := a.d.Box.Open(at.SealedPrivate, order.AttemptPlace(order.AttemptID(at.AttemptID)))
-	if err != nil {
-		return secret.Value{}
-	}
-	return secret.New(string(b))
-}
+func (t *try) private() secret.Value { return door.Private(t.a.d.Box, t.att) }
 
 // keep stores an observation. After a prepare it learns the provider's id and claims the confirm in the same transaction.
 func (t *try) keep(ctx context.Context, o gateways.Observation, op sqlcgen.Operation, source string) (PaymentResult, error) {

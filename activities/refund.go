@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/internal/door"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 	"orderflow/order"
@@ -205,7 +206,7 @@ func (t *refundTry) send(ctx context.Context, doubtful bool) (RefundResult, erro
 	began := time.Now()
 	seen, err := t.back.SendRefund(sctx, gateways.Operation{
 		Key: op.OperationID, ProviderPaymentID: t.w.Payment.ProviderPaymentID, MerchantReference: t.w.Attempt.MerchantReference, Request: request,
-		Private: t.a.private(t.w.Attempt),
+		Private: door.Private(t.a.d.Box, t.w.Attempt),
 	})
 	t.a.calledGateway(t.gw, "refund", began, err)
 	if err == nil {
@@ -263,7 +264,7 @@ func (t *refundTry) look(ctx context.Context) (gateways.RefundSeen, error) {
 	q := gateways.RefundQuery{
 		ProviderPaymentID: t.w.Payment.ProviderPaymentID, MerchantReference: t.w.Attempt.MerchantReference, RefundID: r.ProviderRefundID,
 		Reference: r.Reference, Amount: money.Amount{Minor: r.AmountMinor, Currency: money.Currency(r.Currency)}, Since: r.CreatedAt,
-		Known: known, Private: t.a.private(t.w.Attempt),
+		Known: known, Private: door.Private(t.a.d.Box, t.w.Attempt),
 	}
 	if at := t.w.Operation.SentAt; at != nil {
 		q.Since = *at

@@ -300,6 +300,17 @@ func TestBuyersWhoActElsewhereAreFoundByWhoeverTells(t *testing.T) {
 		assert.Equal(w.t, http.StatusNotFound, w.browse("GET", w.base+"/return/"+strings.Repeat("A", 52), nil).Status)
 		w.booksAgree()
 	})
+	w.sub("PC-18 the browser says that the buyer canceled, after the money was taken", func(w *world) {
+		list := w.ask("back_canceled", waysThat(comesBack))
+		canceled := url.Values{"cancelled": {"true"}, "canceled": {"true"}, "redirect_status": {"failed"}, "status": {"canceled"}, "code": {"PAY_PROCESS_CANCELED"}}
+		for i, p := range list {
+			require.True(w.t, p.act(w, p.payment, true), p.id)
+			a := w.browse([]string{http.MethodGet, http.MethodPost}[i%2], w.returnAddress(p)+"?"+canceled.Encode(), canceled)
+			assert.Equal(w.t, http.StatusSeeOther, a.Status, p.id)
+		}
+		w.paidOff(list)
+		w.booksAgree()
+	})
 	w.sub("the returning browser alone, after a refusal", func(w *world) {
 		w.sandbox.TwoCTwoP().Configure(func(s *twoctwopsim.Settings) { s.ReturnByPost, s.PageRetries = true, true })
 		list := w.ask("back_no", waysThat(comesBack))

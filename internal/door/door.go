@@ -14,6 +14,7 @@ import (
 	"orderflow/internal/secret"
 	"orderflow/order"
 	"orderflow/store"
+	"orderflow/store/sqlcgen"
 )
 
 // New makes the door of a process with this box and these accounts. Its client is empty: it decides everybody's reviews.
@@ -28,34 +29,59 @@ func New(box *seal.Box, accounts map[order.Account]gateways.Gateway) store.Door 
 	}
 }
 
-// planRefund freezes the request of a refund. It has no effect.
+// planRefund is a refund that a person decided.
 func planRefund(box *seal.Box, accounts map[order.Account]gateways.Gateway, p store.RefundPlan) (store.RefundDraft, error) {
-	gw := accounts[order.Account{Gateway: p.Payment.Gateway, Name: p.Payment.Account, Environment: p.Payment.Environment}]
-	back, ok := gw.(gateways.Refunder)
-	if !ok || !gw.Capabilities().CanRefund {
-		return store.RefundDraft{}, fault.New(fault.GatewayMisconfigured, "plan refund")
-	}
-	d := store.RefundDraft{ID: order.NewRefundID(), Reference: order.NewRefundReference()}
-	frozen, err := back.PlanRefund(gateways.GiveBack{
-		Reference: d.Reference, ProviderPaymentID: p.Payment.ProviderPaymentID, MerchantReference: p.Attempt.MerchantReference, Amount: p.Amount,
-		Left: money.Amount{Minor: p.Left, Currency: p.Amount.Currency}, Whole: p.Amount.Minor == p.Payment.CapturedMinor, Private: private(box, p),
-	})
-	if err != nil {
-		return store.RefundDraft{}, err
-	}
-	op := order.RefundOperation(d.ID)
-	d.Operation = store.OperationDraft{
-		ID: op, Kind: string(gateways.Refund), Sealed: box.Seal(frozen.Request, order.OperationPlace(op)), Fingerprint: box.Fingerprint(frozen.Request),
-	}
-	return d, nil
+	f, err := Freeze(box, accounts, p, gateways.Payout{})
+	return f.Into(box, store.RefundDraft{ID: order.NewRefundID()}), err
 }
 
-// private is what the provider gave for later calls. One that does not open counts as none.
-func private(box *seal.Box, p store.RefundPlan) secret.Value {
-	if len(p.Attempt.SealedPrivate) == 0 {
+// Frozen is the request of a refund as it will be sent, however often.
+type Frozen struct {
+	attempt   order.AttemptID
+	reference string
+	amount    money.Amount
+	left      int64
+	request   []byte
+}
+
+// Freeze freezes a refund's request; payout only where the gateway asks for it. It has no effect. Errors: gateway_misconfigured, whose
+// Why is account_not_configured or account_cannot_refund; payment_invalid where this payment does not go back in this form.
+func Freeze(box *seal.Box, accounts map[order.Account]gateways.Gateway, p store.RefundPlan, payout gateways.Payout) (Frozen, error) {
+	gw, configured := accounts[order.Account{Gateway: p.Payment.Gateway, Name: p.Payment.Account, Environment: p.Payment.Environment}]
+	back, can := gw.(gateways.Refunder)
+	if !can || !gw.Capabilities().CanRefund {
+		e := fault.New(fault.GatewayMisconfigured, "plan refund")
+		if e.Why = "account_cannot_refund"; !configured {
+			e.Why = "account_not_configured"
+		}
+		return Frozen{}, e
+	}
+	out := Frozen{attempt: order.AttemptID(p.Attempt.AttemptID), reference: order.NewRefundReference(), amount: p.Amount, left: p.Left}
+	frozen, err := back.PlanRefund(gateways.GiveBack{
+		Reference: out.reference, ProviderPaymentID: p.Payment.ProviderPaymentID, MerchantReference: p.Attempt.MerchantReference, Amount: p.Amount,
+		Left: money.Amount{Minor: p.Left, Currency: p.Amount.Currency}, Whole: p.Amount.Minor == p.Payment.CapturedMinor,
+		Payout: payout, Private: Private(box, p.Attempt),
+	})
+	out.request = frozen.Request
+	return out, err
+}
+
+// Into completes the draft of a refund whose id is chosen: whose money, how much, and the sealed request of its one operation.
+func (f Frozen) Into(box *seal.Box, d store.RefundDraft) store.RefundDraft {
+	d.Attempt, d.Reference, d.Amount, d.LeftMinor = f.attempt, f.reference, f.amount, f.left
+	op := order.RefundOperation(d.ID)
+	d.Operation = store.OperationDraft{
+		ID: op, Kind: string(gateways.Refund), Sealed: box.Seal(f.request, order.OperationPlace(op)), Fingerprint: box.Fingerprint(f.request),
+	}
+	return d
+}
+
+// Private is what the provider gave for later calls about an attempt. One that does not open (its data key is gone) counts as none.
+func Private(box *seal.Box, at sqlcgen.PaymentAttempt) secret.Value {
+	if len(at.SealedPrivate) == 0 {
 		return secret.Value{}
 	}
-	plain, err := box.Open(p.Attempt.SealedPrivate, order.AttemptPlace(order.AttemptID(p.Attempt.AttemptID)))
+	plain, err := box.Open(at.SealedPrivate, order.AttemptPlace(order.AttemptID(at.AttemptID)))
 	if err != nil {
 		return secret.Value{}
 	}

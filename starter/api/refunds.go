@@ -12,9 +12,9 @@ import (
 
 	"orderflow/gateways"
 	"orderflow/internal/cleantext"
+	"orderflow/internal/door"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
-	"orderflow/internal/secret"
 	"orderflow/order"
 	"orderflow/starter/idempotency"
 	"orderflow/starter/view"
@@ -100,13 +100,13 @@ func (a *API) refundOrder(ctx context.Context, in *refundInput) (*refundOutput, 
 }
 
 // openPlanned stores the refund, planning it anew where other refunds came in between.
-func (a *API) openPlanned(ctx context.Context, b RefundRequest, d store.RefundDraft, plan plannedRefund, err error) (sqlcgen.Refund, error) {
+func (a *API) openPlanned(ctx context.Context, b RefundRequest, d store.RefundDraft, plan door.Frozen, err error) (sqlcgen.Refund, error) {
 	for range mostPlans {
 		if err != nil {
 			break
 		}
 		var opened store.RefundOpened
-		opened, err = a.openRefund(ctx, plan, d)
+		opened, err = a.d.Store.RefundOpen(ctx, plan.Into(a.d.Box, d))
 		switch {
 		case err == nil:
 			return opened.Refund, nil
@@ -159,55 +159,38 @@ func (b RefundRequest) check() *Problem {
 	return nil
 }
 
-// plannedRefund is a refund whose request is frozen.
-type plannedRefund struct {
-	attempt   order.AttemptID
-	reference string
-	amount    money.Amount
-	left      int64
-	request   []byte
-}
-
 // planRefund chooses the payment and freezes what will be sent. It has no effect. Its error is a problem, or a fault of ours.
-func (a *API) planRefund(ctx context.Context, b RefundRequest, paid []store.Refundable) (plannedRefund, error) {
+func (a *API) planRefund(ctx context.Context, b RefundRequest, paid []store.Refundable) (door.Frozen, error) {
 	p, why := choosePayment(b, paid)
 	if why != nil {
-		return plannedRefund{}, why
+		return door.Frozen{}, why
 	}
-	out := plannedRefund{attempt: p.Attempt, reference: order.NewRefundReference(), left: p.LeftMinor}
-	currency := money.Currency(p.Payment.Currency)
-	out.amount = money.Amount{Minor: p.LeftMinor, Currency: currency}
+	amount := money.Amount{Minor: p.LeftMinor, Currency: money.Currency(p.Payment.Currency)}
 	if b.Amount != nil {
-		out.amount.Minor = *b.Amount
+		amount.Minor = *b.Amount
 	}
 	switch {
 	case p.Disputed:
-		return out, problem(typeDisputed, "")
-	case out.amount.Minor > p.LeftMinor, p.LeftMinor == 0:
-		return out, moreThanLeft(p.LeftMinor)
-	}
-	gw := a.d.Gateways[order.Account{Gateway: p.Payment.Gateway, Name: p.Payment.Account, Environment: p.Payment.Environment}]
-	back, ok := gw.(gateways.Refunder)
-	if !ok || !gw.Capabilities().CanRefund {
-		return out, problem(typeRefundForm, "The payment's account is not configured to give money back; nothing was sent.")
+		return door.Frozen{}, problem(typeDisputed, "")
+	case amount.Minor > p.LeftMinor, p.LeftMinor == 0:
+		return door.Frozen{}, moreThanLeft(p.LeftMinor)
 	}
 	at, err := a.d.Store.Attempt(ctx, p.Attempt)
 	if err != nil {
-		return out, err
+		return door.Frozen{}, err
 	}
-	give := gateways.GiveBack{
-		Reference: out.reference, ProviderPaymentID: p.Payment.ProviderPaymentID, MerchantReference: at.MerchantReference, Amount: out.amount,
-		Left: money.Amount{Minor: p.LeftMinor, Currency: currency}, Whole: out.amount.Minor == p.Payment.CapturedMinor, Private: a.private(at),
-	}
+	var payout gateways.Payout
 	if w := b.Payout; w != nil {
-		give.Payout = gateways.Payout{Bank: w.Bank, Account: w.Account, Holder: w.Holder}
+		payout = gateways.Payout{Bank: w.Bank, Account: w.Account, Holder: w.Holder}
 	}
-	frozen, err := back.PlanRefund(give)
-	if fault.IsCode(err, fault.PaymentInvalid) {
-		return out, problem(typeRefundForm, sayable(err, give.Payout.Bank, give.Payout.Account, give.Payout.Holder))
+	f, err := door.Freeze(a.d.Box, a.d.Gateways, store.RefundPlan{Attempt: at, Payment: p.Payment, Amount: amount, Left: p.LeftMinor}, payout)
+	switch {
+	case fault.IsCode(err, fault.GatewayMisconfigured) && fault.As(err).Why != "":
+		return f, problem(typeRefundForm, "The payment's account is not configured to give money back; nothing was sent.")
+	case fault.IsCode(err, fault.PaymentInvalid):
+		return f, problem(typeRefundForm, sayable(err, payout.Bank, payout.Account, payout.Holder))
 	}
-	out.request = frozen.Request
-	return out, err
+	return f, err
 }
 
 // choosePayment finds whose money goes back. Where an order holds several payments, money is never chosen by guessing.
@@ -238,18 +221,6 @@ func moreThanLeft(left int64) *Problem {
 	return p
 }
 
-// private is what the provider gave for later calls. One that does not open counts as none.
-func (a *API) private(at sqlcgen.PaymentAttempt) secret.Value {
-	if len(at.SealedPrivate) == 0 {
-		return secret.Value{}
-	}
-	plain, err := a.d.Box.Open(at.SealedPrivate, order.AttemptPlace(order.AttemptID(at.AttemptID)))
-	if err != nil {
-		return secret.Value{}
-	}
-	return secret.New(string(plain))
-}
-
 // refundBefore finds the refund that the caller's key made before, whatever has become of it.
 func (a *API) refundBefore(ctx context.Context, client order.ClientID, key string, id order.ID, b RefundRequest) (sqlcgen.Refund, bool, error) {
 	r, err := a.d.Store.RefundByCallerKey(ctx, client, key)
@@ -262,15 +233,6 @@ func (a *API) refundBefore(ctx context.Context, client order.ClientID, key strin
 		return r, false, problem(typeKeyReused, "")
 	}
 	return r, true, nil
-}
-
-func (a *API) openRefund(ctx context.Context, p plannedRefund, d store.RefundDraft) (store.RefundOpened, error) {
-	d.Attempt, d.Reference, d.Amount, d.LeftMinor = p.attempt, p.reference, p.amount, p.left
-	op := order.RefundOperation(d.ID)
-	d.Operation = store.OperationDraft{
-		ID: op, Kind: string(gateways.Refund), Sealed: a.d.Box.Seal(p.request, order.OperationPlace(op)), Fingerprint: a.d.Box.Fingerprint(p.request),
-	}
-	return a.d.Store.RefundOpen(ctx, d)
 }
 
 // refundProblem answers a refund that may not be opened.
