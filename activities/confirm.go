@@ -118,6 +118,9 @@ func (a *Activities) advance(ctx context.Context, id order.AttemptID, maySend bo
 	if err != nil {
 		return PaymentResult{}, err
 	}
+	if c := t.operation(gateways.Capture); c != nil && c.Sends > 0 && c.FinishedAt == nil {
+		return t.perform(ctx, *c, maySend) // confirmed long ago: what is in doubt is the capture
+	}
 	r := PaymentResult{Outcome: order.Unknown}
 	for _, kind := range []gateways.Kind{gateways.Prepare, gateways.Confirm} {
 		op := t.operation(kind)
@@ -232,7 +235,8 @@ func (t *try) resolve(ctx context.Context, op sqlcgen.Operation, maySend bool) (
 		return PaymentResult{}, err
 	}
 	caps := t.gw.Capabilities()
-	undone := o.Outcome == gateways.Untouched || (kind == gateways.Cancel && !o.Final && (o.Outcome == gateways.Declined || o.Outcome == gateways.Pending))
+	undone := o.Outcome == gateways.Untouched || (kind == gateways.Cancel && !o.Final && (o.Outcome == gateways.Declined || o.Outcome == gateways.Pending)) ||
+		(kind == gateways.Capture && o.Outcome == gateways.Pending) // still held
 	switch {
 	case kind == gateways.Prepare:
 		return PaymentResult{Outcome: order.Prepared}, nil
@@ -336,6 +340,11 @@ func (t *try) keep(ctx context.Context, o gateways.Observation, op sqlcgen.Opera
 	s.Authorized, s.Credential = o.AuthorizedMinor, t.gw.Credential()
 	var next order.OperationID
 	if t.ours(o) {
+		if o.Outcome != gateways.Unknown {
+			if s.Held = new(int64); o.Outcome == gateways.Pending {
+				*s.Held = o.AuthorizedMinor
+			}
+		}
 		s.LearnedID = o.ProviderPaymentID
 		s.Due = t.due(o)
 		if !o.Private.IsZero() {

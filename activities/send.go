@@ -81,6 +81,9 @@ func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (Pa
 	})
 	t.a.calledGateway(t.gw, string(kind), began, err)
 	if err == nil {
+		if kind == gateways.Capture && o.Outcome == gateways.Pending {
+			o.Outcome = gateways.Unknown // "still held" in answer to a capture contradicts itself: a lookup decides
+		}
 		return t.keep(ctx, o, op, "send")
 	}
 	f := fault.As(err)
@@ -94,7 +97,7 @@ func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (Pa
 	}
 	switch f.Class {
 	case fault.Invalid, fault.Misconfigured, fault.Declined:
-		if kind == gateways.Cancel {
+		if kind == gateways.Cancel || kind == gateways.Capture {
 			return PaymentResult{}, err // the attempt is as open as before: a person gets it, and the same request goes out again when told
 		}
 		// Answered: it was refused and nothing happened. Without an object at the provider nothing ever can.
@@ -114,7 +117,7 @@ func (t *try) settleConflict(ctx context.Context, op sqlcgen.Operation, f *fault
 	if err != nil {
 		return PaymentResult{}, err
 	}
-	if o.Outcome == gateways.Untouched || o.Outcome == gateways.NotFound {
+	if o.Outcome == gateways.Untouched || o.Outcome == gateways.NotFound || op.Kind == string(gateways.Capture) && o.Outcome == gateways.Pending {
 		return PaymentResult{Outcome: order.Unknown, Code: string(f.Code)}, nil
 	}
 	return t.keep(ctx, o, op, "lookup")

@@ -148,6 +148,8 @@ type Payment struct {
 	Amount            money.Amount
 	Method            Method
 	Description       string // cut to whole characters by the gateway; may be empty
+	// CaptureLater: the bank only holds the money until a capture takes it. A gateway that cannot do that refuses the payment.
+	CaptureLater bool
 }
 
 // Planned is one frozen outside write: the exact bytes that every send of this operation puts on the wire.
@@ -232,6 +234,14 @@ type Gateway interface {
 // Canceler is the optional ability to close a payment that captured nothing, so that it never will.
 type Canceler interface {
 	PlanCancel(providerPaymentID string) (Planned, error)
+}
+
+// Capturer is the optional ability to have the bank only hold the money at first, and to take it later. What Payment.CaptureLater
+// asks for is refused by gateways without it.
+type Capturer interface {
+	// PlanCapture freezes the one capture of a payment whose money is held: amount of what is held, in its currency. The provider
+	// lets the rest go. It refuses what the provider would refuse by form (fault class invalid).
+	PlanCapture(providerPaymentID string, amount, held money.Amount) (Planned, error)
 }
 
 // Known is what stands before the first send, where the buyer has already been at the provider.

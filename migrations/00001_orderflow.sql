@@ -145,9 +145,13 @@ CREATE TABLE payment_attempts (
     created_at          timestamptz NOT NULL DEFAULT now(),
     closed_at           timestamptz,
     revision            integer NOT NULL DEFAULT 1, -- of the promise it pays for
+    held_minor          bigint NOT NULL DEFAULT 0, -- what the bank holds and nobody has captured, as the provider last said
+    capture_minor       bigint NOT NULL DEFAULT 0, -- what the merchant asked to be captured of it; 0 = not asked
     CONSTRAINT attempts_status_known CHECK (status IN ('created', 'sent', 'unknown', 'pending', 'succeeded', 'declined', 'closed')),
     CONSTRAINT attempts_environment_known CHECK (environment IN ('test', 'live')),
     CONSTRAINT attempts_amount_positive CHECK (amount_minor > 0),
+    -- An attempt is captured once; it never takes more than was asked for.
+    CONSTRAINT attempts_capture_within_amount CHECK (held_minor >= 0 AND capture_minor BETWEEN 0 AND amount_minor),
     CONSTRAINT attempts_closed_has_time CHECK ((status = 'closed') <= (closed_at IS NOT NULL)),
     CONSTRAINT attempts_closed_has_reason CHECK ((closed_at IS NOT NULL) = (close_reason <> '')),
     CONSTRAINT attempts_reflected_not_ahead CHECK (reflected_seq <= observed_seq),

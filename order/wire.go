@@ -23,6 +23,7 @@ const (
 
 	UpdateSubmitPayment = "submit_payment"
 	UpdateRefundPayment = "refund_payment"
+	UpdateCapture       = "capture_payment"
 	UpdateResolveReview = "resolve_review"
 	SignalDecision      = "review_decision"
 	SignalFactsChanged  = "facts_changed"
@@ -51,6 +52,9 @@ func WorkflowID(id ID) string {
 // SubmitUpdateID makes the update of one attempt idempotent: asking again attaches to the same answer.
 func SubmitUpdateID(id AttemptID) string { return "submit-" + string(id) }
 
+// CaptureUpdateID is the same for the update of an attempt's capture.
+func CaptureUpdateID(id AttemptID) string { return "capture-" + string(id) }
+
 // RefundUpdateID is the same for the update of one refund.
 func RefundUpdateID(id RefundID) string { return "refund-" + string(id) }
 
@@ -73,6 +77,12 @@ type SubmitPayment struct {
 type SubmitResult struct {
 	AttemptID AttemptID `json:"attempt_id"`
 	Status    Status    `json:"status"`
+}
+
+// CapturePayment is the argument of the capture_payment update. What is to be captured, and its operation, stand at the attempt before
+// the update is sent. Its answer is a SubmitResult.
+type CapturePayment struct {
+	AttemptID AttemptID `json:"attempt_id"`
 }
 
 // RefundPayment is the argument of the refund_payment update. The refund's row and its operation exist before the update is sent, and

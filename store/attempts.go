@@ -244,6 +244,7 @@ type Seen struct {
 	NextAction     []byte
 	ProviderTime   *time.Time
 	Authorized     int64
+	Held           *int64     // what is held now and can be captured; nil keeps what is stored
 	SealedPrivate  []byte     // what the provider gave for later calls; nil keeps what is stored
 	Due            *time.Time // until when the buyer can act; nil keeps what is stored
 	Credential     string     // marks the API key under which a next operation goes out
@@ -265,7 +266,7 @@ func (s *Store) ObservationKeep(ctx context.Context, o Seen, next order.Operatio
 			}
 		}
 		seen, err := w.read.AttemptObserved(ctx, sqlcgen.AttemptObservedParams{
-			ProviderPaymentID: o.LearnedID, SealedPrivate: o.SealedPrivate, DueAt: o.Due, AttemptID: string(o.Attempt),
+			ProviderPaymentID: o.LearnedID, SealedPrivate: o.SealedPrivate, DueAt: o.Due, HeldMinor: o.Held, AttemptID: string(o.Attempt),
 		})
 		if err != nil {
 			return err

@@ -51,7 +51,8 @@ type AttemptHead struct {
 	Environment string          `json:"environment"`
 	Unreflected bool            `json:"unreflected"`
 	Closed      bool            `json:"closed"`
-	Look        bool            `json:"look,omitempty"` // settled, and a stale answer says otherwise: a fresh one decides (rule 5)
+	Look        bool            `json:"look,omitempty"`    // settled, and a stale answer says otherwise: a fresh one decides (rule 5)
+	Capture     bool            `json:"capture,omitempty"` // the bank holds its money, and somebody has asked for it
 }
 
 // UnitHead is a unit to work on.

@@ -37,7 +37,9 @@ type AttemptState struct {
 	CloseReason order.CloseReason `json:"close_reason"`
 	Code        string            `json:"code"`
 	Closed      bool              `json:"closed"`
-	Part        bool              `json:"part"` // less was captured than was asked for, and the rest never will be
+	Held        bool              `json:"held"`      // the bank holds the money until it is captured
+	Capturing   bool              `json:"capturing"` // and somebody has asked for it
+	Part        bool              `json:"part"`      // less was captured than was asked for, and the rest never will be
 }
 
 // Part reports that an attempt took only a part of what was asked for.

@@ -39,6 +39,9 @@ func (w *orderRun) setup(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
+	if err := captureDoor(w, ctx); err != nil {
+		return err
+	}
 	if err := cancelDoor(w, ctx); err != nil {
 		return err
 	}

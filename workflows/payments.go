@@ -45,6 +45,9 @@ func (w *orderRun) payment(ctx workflow.Context, a activities.AttemptHead, look 
 		return nil
 	case order.AttemptPending:
 		w.settle(a.ID, a.Status)
+		if a.Capture && (look || w.captures[a.ID] == 0) {
+			return w.capture(ctx, a.ID)
+		}
 		if look {
 			return w.lookAt(ctx, a.ID, acts.LookPayment)
 		}

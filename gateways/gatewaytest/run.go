@@ -57,6 +57,10 @@ func Run(t *testing.T, h Harness) {
 
 		{"ARefundGivesBackWhatWasPlanned", refundWhole},
 		{"TwoPartsAreTwoRefunds", refundTwice},
+		{"HeldMoneyIsCapturedOnce", heldIsCaptured},
+		{"CaptureWhoseAnswerIsLostIsFound", captureLost},
+		{"ReleasedMoneyIsCapturedByNobody", heldIsReleased},
+		{"CapturesAreRefusedByForm", captureForms},
 		{"SameRefundTwiceIsOne", sameRefundTwice},
 		{"RefundWhoseAnswerIsLostIsFound", refundLostThenLookup},
 		{"RefundWhoseAnswerIsLostIsRepeatedAsOne", refundLostThenRepeat},

@@ -21,10 +21,9 @@ var methods = []string{methodCard, methodSource, methodCustomer}
 // than anybody waits before a person gets the case, and short enough that the token is still known to Omise.
 const tokenSafe = time.Hour
 
-// cancelSafe is how long a cancel may be sent again. It takes no money, every send looks at the charge first, and Omise
-// refuses it in any state but the one it is for, so the charge itself is the guard. After a week an authorization has
-// lapsed by itself.
-const cancelSafe = 7 * 24 * time.Hour
+// heldFor is how long a cancel or a capture may be sent again. Omise refuses each in any state but the one it is for, so the charge
+// itself is the guard, and a charge can be captured only once. After a week an authorization has lapsed by itself.
+const heldFor = 7 * 24 * time.Hour
 
 // Capabilities say what Omise guards: no charge, by itself. A token or source is used up by its first charge, so a second
 // one on it is refused; a stored customer can be charged any number of times, so that charge is sent once, ever. So is a
@@ -32,12 +31,13 @@ const cancelSafe = 7 * 24 * time.Hour
 // NotFoundFinalAfter is zero: without an id there is only a list, and a running charge is not in it yet.
 func (g *Gateway) Capabilities() gateways.Capabilities {
 	return gateways.Capabilities{
-		RepeatSafeFor: map[gateways.Kind]time.Duration{gateways.Cancel: cancelSafe},
+		RepeatSafeFor: map[gateways.Kind]time.Duration{gateways.Cancel: heldFor, gateways.Capture: heldFor},
 		RepeatSafeByMethod: map[string]time.Duration{
 			methodCard:   tokenSafe,
 			methodSource: tokenSafe,
 		},
 		CanCancel:    true,
+		CanCapture:   true,
 		CanRefund:    true,
 		CanList:      true,
 		WebhookProof: !g.webhookKey.IsZero(),

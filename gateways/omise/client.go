@@ -104,6 +104,15 @@ func (c *client) refunds(ctx context.Context, id string, list operations.List) (
 	return c.send(ctx, req)
 }
 
+// capture takes all of what an authorization holds.
+func (c *client) capture(ctx context.Context, id string) (answer, error) {
+	req, err := c.sdk.Request(&operations.CaptureCharge{ChargeID: id})
+	if err != nil {
+		return answer{}, shared.ErrNoAnswer
+	}
+	return c.send(ctx, req)
+}
+
 // reverse releases an authorization.
 func (c *client) reverse(ctx context.Context, id string) (answer, error) {
 	req, err := c.sdk.Request(&operations.ReverseCharge{ChargeID: id})

@@ -62,6 +62,8 @@ func kindOf(r *http.Request, _ []byte) gateways.Kind {
 		return gatewaytest.Lookup
 	case strings.HasSuffix(r.URL.Path, "/refunds"):
 		return gateways.Refund
+	case strings.HasSuffix(r.URL.Path, "/capture"):
+		return gateways.Capture
 	case strings.HasSuffix(r.URL.Path, "/expire"), strings.HasSuffix(r.URL.Path, "/reverse"):
 		return gateways.Cancel
 	}

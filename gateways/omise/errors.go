@@ -28,9 +28,9 @@ type apiError struct {
 var (
 	reads    = []verb{read}
 	confirms = []verb{gateways.Confirm}
-	onCharge = []verb{gateways.Cancel, gateways.Refund}
-	writes   = append(onCharge[:2:2], gateways.Confirm)
-	always   = append(writes[:3:3], read)
+	onCharge = []verb{gateways.Capture, gateways.Cancel, gateways.Refund}
+	writes   = append(onCharge[:3:3], gateways.Confirm)
+	always   = append(writes[:4:4], read)
 )
 
 // row maps Omise's words to a code of ours. An empty field matches anything; the first matching row wins, so narrower

@@ -65,10 +65,11 @@ func TestCapabilitiesPromiseOnlyWhatATokenGuards(t *testing.T) {
 	require.Positive(t, c.RepeatSafe(gateways.Confirm, methodSource))
 	require.Zero(t, c.RepeatSafe(gateways.Confirm, methodCustomer), "sent once, ever")
 	require.Zero(t, c.RepeatSafe(gateways.Confirm, "new"))
-	for _, kind := range []gateways.Kind{gateways.Prepare, gateways.Capture, gateways.Void, gateways.Refund} {
+	for _, kind := range []gateways.Kind{gateways.Prepare, gateways.Void, gateways.Refund} {
 		require.Zero(t, c.RepeatSafe(kind, methodCard), kind)
 	}
 	require.Positive(t, c.RepeatSafe(gateways.Cancel, methodCustomer), "a cancel takes no money, and the charge's state guards it")
+	require.Positive(t, c.RepeatSafe(gateways.Capture, methodCustomer), "a charge is captured once")
 	require.Zero(t, c.NotFoundFinalAfter)
 	require.False(t, c.Prepares)
 	require.False(t, c.DeclineLeavesOpen)

@@ -46,7 +46,7 @@ var currencies = map[money.Currency]int{
 }
 
 // Plan freezes one write: the charge. Omise needs no object beforehand, since the token or source was made by the
-// buyer's browser. The charge captures at once, which is Omise's default and so is not said.
+// buyer's browser. The charge captures at once, which is Omise's default and so is not said, unless it is to be captured later.
 func (g *Gateway) Plan(p gateways.Payment) ([]gateways.Planned, error) {
 	if err := g.validate(p); err != nil {
 		return nil, fault.Wrap(fault.PaymentInvalid, "omise plan", err)
@@ -57,6 +57,7 @@ func (g *Gateway) Plan(p gateways.Payment) ([]gateways.Planned, error) {
 		Description: shared.Shorten(p.Description, maxDescription),
 		ReturnURI:   p.Method.ReturnURL,
 		Metadata:    map[string]any{referenceField: p.MerchantReference},
+		DontCapture: p.CaptureLater,
 	}
 	switch p.Method.Type {
 	case methodCard:
@@ -83,6 +84,20 @@ func (g *Gateway) PlanCancel(providerPaymentID string) (gateways.Planned, error)
 	return gateways.Planned{Kind: gateways.Cancel, Request: []byte("{}")}, nil
 }
 
+// PlanCapture freezes the write that takes held money, all of it. Omise captures a part only where it has been switched on for the
+// account, and then only of charges that were authorized for that, so a part is refused here.
+func (g *Gateway) PlanCapture(providerPaymentID string, amount, held money.Amount) (gateways.Planned, error) {
+	switch {
+	case !chargeShape.MatchString(providerPaymentID):
+		return gateways.Planned{}, fault.Wrap(fault.PaymentInvalid, "omise plan capture",
+			errors.New("the provider payment id is not the id of a charge (chrg_…)"))
+	case amount != held:
+		return gateways.Planned{}, fault.Wrap(fault.PaymentInvalid, "omise plan capture",
+			errors.New("Omise captures what is held as a whole, no part of it"))
+	}
+	return gateways.Planned{Kind: gateways.Capture, Request: []byte("{}")}, nil
+}
+
 // validate refuses by form. Minimum and maximum amounts are Omise's to judge: they differ by country and move.
 func (g *Gateway) validate(p gateways.Payment) error {
 	if err := validAmount(p.Amount); err != nil {
@@ -98,6 +113,9 @@ func (g *Gateway) validate(p gateways.Payment) error {
 	}
 	if !token.shape.MatchString(p.Method.Token) {
 		return errors.New(token.says)
+	}
+	if p.CaptureLater && p.Method.Type == methodSource {
+		return errors.New("only the money of a card can be held and captured later")
 	}
 	if modeOf(p.Method.Token) != g.account.Environment {
 		return errors.New("the method token is of the other mode (test or live) than the account's secret key")

@@ -18,6 +18,8 @@ func (g *Gateway) Send(ctx context.Context, kind gateways.Kind, op gateways.Oper
 	switch kind {
 	case gateways.Confirm:
 		return g.confirm(ctx, op)
+	case gateways.Capture:
+		return g.capture(ctx, op)
 	case gateways.Cancel:
 		return g.cancel(ctx, op)
 	}
@@ -36,6 +38,19 @@ func (g *Gateway) confirm(ctx context.Context, op gateways.Operation) (gateways.
 	}
 	a, err := g.client.createCharge(ctx, op.Request)
 	return g.written(gateways.Confirm, method, a, err)
+}
+
+// capture takes the money that the bank holds for a charge. Omise refuses it for one that is captured already or whose money was let
+// go, so the charge itself is the guard; a lookup then says which it was.
+func (g *Gateway) capture(ctx context.Context, op gateways.Operation) (gateways.Observation, error) {
+	if !chargeShape.MatchString(op.ProviderPaymentID) {
+		return gateways.Observation{}, internal(gateways.Capture, "the provider payment id is not the id of a charge")
+	}
+	if string(op.Request) != "{}" {
+		return gateways.Observation{}, unanswered(gateways.Capture, errFrozen)
+	}
+	a, err := g.client.capture(ctx, op.ProviderPaymentID)
+	return g.written(gateways.Capture, "", a, err)
 }
 
 // cancel closes a charge that captured nothing. It reads the charge first, since Omise has two ways to do it and refuses

@@ -14,6 +14,9 @@ var (
 	ErrTooBig   = errors.New("the answer is larger than the limit")
 	ErrRedirect = errors.New("the answer is a redirect, which is never followed")
 	ErrNoAnswer = errors.New("no usable answer")
+
+	// ErrCapturesAtOnce refuses a payment that is to be captured later, where the gateway has no way to do that.
+	ErrCapturesAtOnce = errors.New("this gateway captures at once: money cannot be held and captured later")
 )
 
 // Transport makes the connections of one account. The headers of an answer are waited for as long as timeout.

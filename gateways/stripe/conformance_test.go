@@ -71,6 +71,8 @@ func kindOf(r *http.Request, _ []byte) gateways.Kind {
 		return gateways.Refund
 	case strings.HasSuffix(r.URL.Path, "/confirm"):
 		return gateways.Confirm
+	case strings.HasSuffix(r.URL.Path, "/capture"):
+		return gateways.Capture
 	case strings.HasSuffix(r.URL.Path, "/cancel"):
 		return gateways.Cancel
 	}

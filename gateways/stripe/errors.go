@@ -23,7 +23,7 @@ const read verb = "lookup"
 var (
 	pays    = []verb{gateways.Prepare, gateways.Confirm}
 	refunds = []verb{gateways.Refund}
-	writes  = []verb{gateways.Prepare, gateways.Confirm, gateways.Cancel, gateways.Refund}
+	writes  = []verb{gateways.Prepare, gateways.Confirm, gateways.Capture, gateways.Cancel, gateways.Refund}
 	always  = append([]verb{read}, writes...)
 )
 

@@ -99,6 +99,9 @@ func prepareForm(p gateways.Payment) []byte {
 		f.Add(options+"[funding_type]", "bank_transfer")
 		f.Add(options+"[bank_transfer][type]", transferTypes[p.Amount.Currency])
 	}
+	if p.CaptureLater {
+		f.Add("capture_method", "manual")
+	}
 	f.Add("metadata["+referenceField+"]", p.MerchantReference)
 	if d := shared.Shorten(p.Description, maxDescription); d != "" {
 		f.Add("description", d)
@@ -129,6 +132,9 @@ func validate(p gateways.Payment) error {
 	}
 	if !slices.Contains(methods, p.Method.Type) {
 		return errors.New("the method type must be one of " + strings.Join(methods, ", "))
+	}
+	if p.CaptureLater && p.Method.Type != methodCard {
+		return errors.New("only the money of a card can be held and captured later")
 	}
 	if err := validMethod(p.Method, p.Amount.Currency); err != nil {
 		return err

@@ -44,6 +44,8 @@ func pathOf(kind gateways.Kind, id string) (string, error) {
 	switch kind {
 	case gateways.Confirm:
 		return intents + "/" + id + "/confirm", nil
+	case gateways.Capture:
+		return intents + "/" + id + "/capture", nil
 	case gateways.Cancel:
 		return intents + "/" + id + "/cancel", nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
 )
@@ -62,6 +63,9 @@ func (g *Gateway) Identify(p gateways.Payment) gateways.Known {
 
 // validate refuses by form. Minimum amounts are Toss's to judge: they move.
 func validate(p gateways.Payment) error {
+	if p.CaptureLater {
+		return shared.ErrCapturesAtOnce
+	}
 	if !slices.Contains(methods, p.Method.Type) {
 		return errors.New("the method type must be one of " + strings.Join(methods, ", "))
 	}

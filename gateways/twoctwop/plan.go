@@ -218,6 +218,9 @@ func wireAmount(a money.Amount) (string, error) {
 
 // validate refuses by form. Minimum amounts and which channels an account has are 2C2P's to judge.
 func validate(p gateways.Payment) error {
+	if p.CaptureLater {
+		return shared.ErrCapturesAtOnce
+	}
 	if !slices.Contains(methods, p.Method.Type) {
 		return errors.New("the method type must be one of " + strings.Join(methods, ", "))
 	}

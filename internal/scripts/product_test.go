@@ -192,6 +192,11 @@ func (p *product) Refund(_ context.Context, id order.ID, _ order.RefundID) error
 	return p.run(id, false)
 }
 
+// Capture is Submit for a capture.
+func (p *product) Capture(_ context.Context, id order.ID, _ order.AttemptID) error {
+	return p.run(id, false)
+}
+
 // Cancel is Submit for a cancel.
 func (p *product) Cancel(_ context.Context, id order.ID, _ order.CancelID) error {
 	return p.run(id, false)

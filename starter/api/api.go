@@ -28,6 +28,8 @@ import (
 type Engine interface {
 	// Submit waits for an attempt's first outcome until ctx ends.
 	Submit(ctx context.Context, id order.ID, attempt order.AttemptID) error
+	// Capture waits for the first outcome of an attempt's capture until ctx ends.
+	Capture(ctx context.Context, id order.ID, attempt order.AttemptID) error
 	// Refund waits for a refund's first outcome until ctx ends.
 	Refund(ctx context.Context, id order.ID, refund order.RefundID) error
 	// Cancel waits until a cancel is over, or waits for somebody else, or ctx ends.
@@ -116,6 +118,7 @@ func (a *API) mount(inner http.Handler) {
 	read := a.authenticate(scopeCheckout, scopeView, scopeOperate, scopeApprove)
 	a.mux.Handle("POST /v1/orders", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/payments", checkout(readBody(guard(a.checkBody(inner)))))
+	a.mux.Handle("POST /v1/orders/{id}/capture", checkout(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/refunds", operate(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("POST /v1/orders/{id}/cancel", read(readBody(guard(a.checkBody(inner)))))
 	a.mux.Handle("GET /v1/orders/{id}", read(inner))
@@ -252,6 +255,12 @@ func (a *API) register(h huma.API) {
 		Description: "201 with the outcome; 202 when it takes longer than the answer budget: poll the Location, or repeat the request with its key. " +
 			"Never open a second payment while the outcome is checking.",
 	}, a.payOrder)
+	huma.Register(h, huma.Operation{
+		OperationID: "capture-order", Method: http.MethodPost, Path: "/v1/orders/{id}/capture", DefaultStatus: http.StatusCreated, MaxBodyBytes: MaxBody + 1,
+		Summary: "Take the money that the buyer's bank holds",
+		Description: "Of a payment made with capture later, while it is authorized. 201 with the outcome; 202 when it takes longer than the answer budget: poll " +
+			"the Location, or repeat the request with its key. Money is captured once; to let it go, cancel the order.",
+	}, a.captureOrder)
 	huma.Register(h, huma.Operation{
 		OperationID: "refund-order", Method: http.MethodPost, Path: "/v1/orders/{id}/refunds", DefaultStatus: http.StatusCreated, MaxBodyBytes: MaxBody + 1,
 		Summary: "Give money of an order back",

@@ -43,10 +43,11 @@ type bundle struct {
 
 // engineFunc stands in for Temporal where a test is about HTTP. Tests of the engine itself use the real dev server.
 type engineFunc struct {
-	submit func(ctx context.Context, id order.ID, a order.AttemptID) error
-	refund func(ctx context.Context, id order.ID, r order.RefundID) error
-	look   func(ctx context.Context, id order.ID, source, reference string) error
-	looks  atomic.Int64
+	submit  func(ctx context.Context, id order.ID, a order.AttemptID) error
+	capture func(ctx context.Context, id order.ID, a order.AttemptID) error
+	refund  func(ctx context.Context, id order.ID, r order.RefundID) error
+	look    func(ctx context.Context, id order.ID, source, reference string) error
+	looks   atomic.Int64
 }
 
 func (e *engineFunc) Submit(ctx context.Context, id order.ID, a order.AttemptID) error {
@@ -54,6 +55,13 @@ func (e *engineFunc) Submit(ctx context.Context, id order.ID, a order.AttemptID)
 		return context.DeadlineExceeded
 	}
 	return e.submit(ctx, id, a)
+}
+
+func (e *engineFunc) Capture(ctx context.Context, id order.ID, a order.AttemptID) error {
+	if e.capture == nil {
+		return context.DeadlineExceeded
+	}
+	return e.capture(ctx, id, a)
 }
 
 func (e *engineFunc) Cancel(context.Context, order.ID, order.CancelID) error {

@@ -26,6 +26,7 @@ type PaymentRequest struct {
 	Gateway string        `json:"gateway" doc:"a configured provider" example:"stripe"`
 	Account string        `json:"account,omitempty" doc:"the merchant account; left out, \"default\""`
 	Method  MethodRequest `json:"method"`
+	Capture string        `json:"capture,omitempty" enum:"now,later" doc:"later: the buyer's bank only holds the money, until POST /v1/orders/{id}/capture takes it; left out, now"`
 }
 
 // MethodRequest is what the buyer pays with. The token is stored encrypted and never shown.
@@ -109,6 +110,9 @@ func (a *API) plan(b PaymentRequest, o sqlcgen.Order) (store.AttemptDraft, []gat
 	if isCardNumber(b.Method.Token) {
 		errs.add("body.method.token", "is a card number; send the provider's token, never card data")
 	}
+	if b.Capture != "" && b.Capture != captureNow && b.Capture != captureLater {
+		errs.add("body.capture", "must be now or later")
+	}
 	if len(errs.list) > 0 {
 		return store.AttemptDraft{}, nil, problem(typeValidation, "", errs.list...)
 	}
@@ -123,7 +127,7 @@ func (a *API) plan(b PaymentRequest, o sqlcgen.Order) (store.AttemptDraft, []gat
 		d.ReturnURL = m.ReturnURL
 		m.ReturnURL, d.ReturnTokenHash = returnAddress(a.d.PublicURL)
 	}
-	p := gateways.Payment{MerchantReference: d.MerchantReference, Amount: amount, Method: m}
+	p := gateways.Payment{MerchantReference: d.MerchantReference, Amount: amount, Method: m, CaptureLater: b.Capture == captureLater}
 	planned, err := gw.Plan(p)
 	if err != nil {
 		return store.AttemptDraft{}, nil, problem(typePaymentForm, reasonOf(err, b))

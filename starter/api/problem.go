@@ -51,6 +51,8 @@ const (
 	typeCanceling     = "order-canceling"
 	typeCompleted     = "order-completed"
 	typeNothingPaid   = "nothing-captured"
+	typeNothingHeld   = "nothing-held"
+	typeCaptured      = "capture-differs"
 	typeMoreThanLeft  = "more-than-left"
 	typeDisputed      = "refund-disputed"
 	typeRefundForm    = "refund-invalid"
@@ -96,6 +98,8 @@ var problemTypes = []ProblemType{
 	{typeCompleted, 409, "Order completed", "Everything was provided, so there is nothing to cancel; money goes back by a refund."},
 	{typeChanged, 409, "Order changed", "The order changed meanwhile: read it, and try again after Retry-After."},
 	{typeNothingPaid, 409, "Nothing captured", "No money of this order is captured, so nothing can go back."},
+	{typeNothingHeld, 409, "Nothing held", "No money of this order is held by the buyer's bank, so there is nothing to capture."},
+	{typeCaptured, 409, "Capture differs", "Another amount was asked for before, and money is captured once; payment.capture says how much."},
 	{typeMoreThanLeft, 409, "More than left", "That much cannot go back any more; left says how much can. What is being found out counts as gone."},
 	{typeDisputed, 409, "Refund disputed", "The buyer's bank has given this money back, or may: a refund on top of it would pay twice."},
 	{typeRefundForm, 422, "Refund invalid", "The gateway cannot give this money back as it stands; nothing was sent."},

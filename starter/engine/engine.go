@@ -64,6 +64,13 @@ func (e *Engine) Submit(ctx context.Context, id order.ID, attempt order.AttemptI
 	})
 }
 
+// Capture is Submit for the capture of money that is held.
+func (e *Engine) Capture(ctx context.Context, id order.ID, attempt order.AttemptID) error {
+	return e.update(ctx, id, client.UpdateWorkflowOptions{
+		UpdateID: order.CaptureUpdateID(attempt), UpdateName: order.UpdateCapture, Args: []any{order.CapturePayment{AttemptID: attempt}},
+	})
+}
+
 // Refund is Submit for a refund.
 func (e *Engine) Refund(ctx context.Context, id order.ID, refund order.RefundID) error {
 	return e.update(ctx, id, client.UpdateWorkflowOptions{

@@ -51,6 +51,8 @@ type Attempt struct {
 	Environment       string               `json:"environment"`
 	MethodType        string               `json:"method_type"`
 	Amount            int64                `json:"amount" doc:"minor units"`
+	Held              int64                `json:"held,omitempty" doc:"minor units that the buyer's bank holds until they are captured"`
+	Capture           int64                `json:"capture,omitempty" doc:"minor units that were asked to be captured of it"`
 	Currency          string               `json:"currency"`
 	MerchantReference string               `json:"merchant_reference" doc:"what the provider knows this attempt by"`
 	ProviderPaymentID string               `json:"provider_payment_id,omitempty"`
@@ -67,6 +69,11 @@ func AttemptOf(a sqlcgen.PaymentAttempt) Attempt {
 		CloseReason: order.CloseReason(a.CloseReason), Gateway: a.Gateway, Account: a.Account, Environment: a.Environment, MethodType: a.MethodType,
 		Amount: a.AmountMinor, Currency: a.Currency, MerchantReference: a.MerchantReference, ProviderPaymentID: a.ProviderPaymentID,
 		CreatedAt: a.CreatedAt.UTC(), ClosedAt: utc(a.ClosedAt), Unreflected: a.ObservedSeq > a.ReflectedSeq,
+	}
+	if v.Capture = a.CaptureMinor; order.Status(a.Status) == order.AttemptPending {
+		if v.Held = a.HeldMinor; v.Held > 0 && v.Capture > 0 {
+			v.Outcome = "checking" // it may be captured by now
+		}
 	}
 	if order.Status(a.Status) == order.AttemptPending && len(a.NextAction) > 0 {
 		var next gateways.NextAction

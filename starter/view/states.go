@@ -18,7 +18,8 @@ const (
 	PaymentNone           PaymentState = "none"            // nothing was tried
 	PaymentChecking       PaymentState = "checking"        // a confirm may have taken the money; the outcome is being found out
 	PaymentActionNeeded   PaymentState = "action_needed"   // the buyer or the bank has to act
-	PaymentPaid           PaymentState = "paid"            // money is held
+	PaymentAuthorized     PaymentState = "authorized"      // the buyer's bank holds the money until the merchant captures it
+	PaymentPaid           PaymentState = "paid"            // the money is here
 	PaymentPartlyCaptured PaymentState = "partly_captured" // only a part of what was asked for was taken: it pays for nothing
 	PaymentPartlyRefunded PaymentState = "partly_refunded" // some of it went back
 	PaymentRefunded       PaymentState = "refunded"        // all of it went back
@@ -48,7 +49,7 @@ const (
 // States are the three an order is shown by.
 type States struct {
 	Order       order.Status     `json:"order" enum:"open,paid,completed,canceled,expired" doc:"the promise"`
-	Payment     PaymentState     `json:"payment" enum:"none,checking,action_needed,paid,partly_captured,partly_refunded,refunded,declined,mismatch,disputed,charged_back,taken_back,elsewhere" doc:"what is known about the money"`
+	Payment     PaymentState     `json:"payment" enum:"none,checking,action_needed,authorized,paid,partly_captured,partly_refunded,refunded,declined,mismatch,disputed,charged_back,taken_back,elsewhere" doc:"what is known about the money"`
 	Fulfillment FulfillmentState `json:"fulfillment" enum:"none,in_progress,unknown,refused,partial,fulfilled,canceled,revoked" doc:"what was provided"`
 }
 
@@ -91,6 +92,10 @@ func Payment(h store.Head) PaymentState {
 		return PaymentMismatch
 	case last.Status == order.AttemptSucceeded:
 		return PaymentChecking // captured, and about to be reflected
+	case last.Capturing:
+		return PaymentChecking // asked for: it may be captured by now
+	case last.Held:
+		return PaymentAuthorized
 	case last.Status == order.AttemptPending:
 		return PaymentActionNeeded
 	case last.Status == order.AttemptDeclined, last.Status == order.AttemptClosed && declined(last.CloseReason):
@@ -175,6 +180,8 @@ func BuyerOf(s States) Buyer {
 		return Buyer{State: "canceled", Message: "This order was canceled. You were not charged."}
 	}
 	switch s.Payment {
+	case PaymentAuthorized:
+		return Buyer{State: "authorized", Message: "Your bank has approved the payment. It is taken when your order is ready. Please do not pay again."}
 	case PaymentActionNeeded:
 		return Buyer{State: "action_needed", Message: "Please finish the payment you started. Do not start another one."}
 	case PaymentDeclined:

@@ -111,7 +111,9 @@ type runs struct {
 	fail func() error
 }
 
-// Refund is what webhooks never ask for.
+// Capture, Cancel and Refund are what webhooks never ask for.
+func (r *runs) Capture(context.Context, order.ID, order.AttemptID) error { return nil }
+
 func (r *runs) Cancel(context.Context, order.ID, order.CancelID) error { return nil }
 
 func (r *runs) Refund(context.Context, order.ID, order.RefundID) error { return nil }

@@ -48,6 +48,7 @@ UPDATE payment_attempts SET reflected_seq = sqlc.arg(seq) WHERE attempt_id = sql
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
        sealed_private = coalesce(sqlc.narg(sealed_private)::bytea, sealed_private),
        due_at = coalesce(sqlc.narg(due_at)::timestamptz, due_at),
+       held_minor = coalesce(sqlc.narg(held_minor)::bigint, held_minor),
        provider_payment_id = CASE WHEN provider_payment_id = '' THEN sqlc.arg(provider_payment_id)::text ELSE provider_payment_id END
 WHERE attempt_id = sqlc.arg(attempt_id)
 RETURNING observed_seq, status, order_id, provider_payment_id;
@@ -56,6 +57,10 @@ RETURNING observed_seq, status, order_id, provider_payment_id;
 -- Money that matched binds the attempt to the provider's id, if no earlier answer has; the unique index refuses a payment that
 -- another attempt has.
 UPDATE payment_attempts SET provider_payment_id = sqlc.arg(provider_payment_id) WHERE attempt_id = sqlc.arg(attempt_id) AND provider_payment_id = '';
+
+-- name: AttemptCapture :exec
+-- What is asked to be captured, once and for all.
+UPDATE payment_attempts SET capture_minor = sqlc.arg(capture_minor) WHERE attempt_id = sqlc.arg(attempt_id) AND capture_minor = 0;
 
 -- name: AttemptCheckLater :exec
 UPDATE payment_attempts SET checks = checks + 1, next_check_at = sqlc.narg(next_check_at)::timestamptz WHERE attempt_id = sqlc.arg(attempt_id);
@@ -84,7 +89,7 @@ ON CONFLICT DO NOTHING;
 -- name: AttemptWork :many
 -- An attempt with its outside writes, in the order they are sent. Every attempt has at least one. Refunds are not among them.
 SELECT sqlc.embed(a), sqlc.embed(o) FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
-WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation;
+WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'capture', 'cancel'], o.kind), o.generation;
 
 -- name: OperationsByOrder :many
 SELECT operation_id, kind, attempt_id, unit_id, generation, sends, sent_at, last_sent_at, outcome, outcome_code, created_at

@@ -3,7 +3,7 @@
 SELECT sqlc.embed(o),
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'gateway', a.gateway, 'account', a.account,
             'environment', a.environment, 'unreflected', a.observed_seq <> a.reflected_seq, 'closed', a.closed_at IS NOT NULL,
-            'look', a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)
+            'look', a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL, 'capture', a.status = 'pending' AND a.capture_minor > 0)
             ORDER BY a.created_at), '[]'::jsonb)
      FROM payment_attempts a WHERE a.order_id = o.order_id AND (a.closed_at IS NULL OR a.observed_seq <> a.reflected_seq
          OR (a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)))::jsonb AS attempts,

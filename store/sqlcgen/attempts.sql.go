@@ -22,7 +22,7 @@ func (q *Queries) AttemptBind(ctx context.Context, providerPaymentID string, att
 }
 
 const attemptByCallerKey = `-- name: AttemptByCallerKey :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision, held_minor, capture_minor FROM payment_attempts WHERE client_id = $1 AND caller_key = $2
 `
 
 func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, callerKey string) (PaymentAttempt, error) {
@@ -58,8 +58,20 @@ func (q *Queries) AttemptByCallerKey(ctx context.Context, clientID string, calle
 		&i.CreatedAt,
 		&i.ClosedAt,
 		&i.Revision,
+		&i.HeldMinor,
+		&i.CaptureMinor,
 	)
 	return i, err
+}
+
+const attemptCapture = `-- name: AttemptCapture :exec
+UPDATE payment_attempts SET capture_minor = $1 WHERE attempt_id = $2 AND capture_minor = 0
+`
+
+// What is asked to be captured, once and for all.
+func (q *Queries) AttemptCapture(ctx context.Context, captureMinor int64, attemptID string) error {
+	_, err := q.db.Exec(ctx, attemptCapture, captureMinor, attemptID)
+	return err
 }
 
 const attemptCheckLater = `-- name: AttemptCheckLater :exec
@@ -72,7 +84,7 @@ func (q *Queries) AttemptCheckLater(ctx context.Context, nextCheckAt *time.Time,
 }
 
 const attemptGet = `-- name: AttemptGet :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE attempt_id = $1
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision, held_minor, capture_minor FROM payment_attempts WHERE attempt_id = $1
 `
 
 func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAttempt, error) {
@@ -108,6 +120,8 @@ func (q *Queries) AttemptGet(ctx context.Context, attemptID string) (PaymentAtte
 		&i.CreatedAt,
 		&i.ClosedAt,
 		&i.Revision,
+		&i.HeldMinor,
+		&i.CaptureMinor,
 	)
 	return i, err
 }
@@ -158,7 +172,7 @@ func (q *Queries) AttemptInsert(ctx context.Context, arg AttemptInsertParams) er
 }
 
 const attemptLock = `-- name: AttemptLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, a.held_minor, a.capture_minor
 FROM payment_attempts a JOIN orders o ON o.order_id = a.order_id
 WHERE a.attempt_id = $1
 FOR UPDATE OF o, a
@@ -230,6 +244,8 @@ func (q *Queries) AttemptLock(ctx context.Context, attemptID string) (AttemptLoc
 		&i.PaymentAttempt.CreatedAt,
 		&i.PaymentAttempt.ClosedAt,
 		&i.PaymentAttempt.Revision,
+		&i.PaymentAttempt.HeldMinor,
+		&i.PaymentAttempt.CaptureMinor,
 	)
 	return i, err
 }
@@ -295,14 +311,16 @@ const attemptObserved = `-- name: AttemptObserved :one
 UPDATE payment_attempts SET observed_seq = observed_seq + 1,
        sealed_private = coalesce($1::bytea, sealed_private),
        due_at = coalesce($2::timestamptz, due_at),
-       provider_payment_id = CASE WHEN provider_payment_id = '' THEN $3::text ELSE provider_payment_id END
-WHERE attempt_id = $4
+       held_minor = coalesce($3::bigint, held_minor),
+       provider_payment_id = CASE WHEN provider_payment_id = '' THEN $4::text ELSE provider_payment_id END
+WHERE attempt_id = $5
 RETURNING observed_seq, status, order_id, provider_payment_id
 `
 
 type AttemptObservedParams struct {
 	SealedPrivate     []byte
 	DueAt             *time.Time
+	HeldMinor         *int64
 	ProviderPaymentID string
 	AttemptID         string
 }
@@ -320,6 +338,7 @@ func (q *Queries) AttemptObserved(ctx context.Context, arg AttemptObservedParams
 	row := q.db.QueryRow(ctx, attemptObserved,
 		arg.SealedPrivate,
 		arg.DueAt,
+		arg.HeldMinor,
 		arg.ProviderPaymentID,
 		arg.AttemptID,
 	)
@@ -343,7 +362,7 @@ func (q *Queries) AttemptReflected(ctx context.Context, seq int32, attemptID str
 }
 
 const attemptUnclosed = `-- name: AttemptUnclosed :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision, held_minor, capture_minor FROM payment_attempts WHERE order_id = $1 AND closed_at IS NULL
 `
 
 func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentAttempt, error) {
@@ -379,13 +398,15 @@ func (q *Queries) AttemptUnclosed(ctx context.Context, orderID string) (PaymentA
 		&i.CreatedAt,
 		&i.ClosedAt,
 		&i.Revision,
+		&i.HeldMinor,
+		&i.CaptureMinor,
 	)
 	return i, err
 }
 
 const attemptWork = `-- name: AttemptWork :many
-SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
-WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'cancel'], o.kind), o.generation
+SELECT a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, a.held_minor, a.capture_minor, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at FROM payment_attempts a JOIN operations o ON o.attempt_id = a.attempt_id
+WHERE a.attempt_id = $1 AND o.kind <> 'refund' ORDER BY array_position(ARRAY['prepare', 'confirm', 'capture', 'cancel'], o.kind), o.generation
 `
 
 type AttemptWorkRow struct {
@@ -433,6 +454,8 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 			&i.PaymentAttempt.CreatedAt,
 			&i.PaymentAttempt.ClosedAt,
 			&i.PaymentAttempt.Revision,
+			&i.PaymentAttempt.HeldMinor,
+			&i.PaymentAttempt.CaptureMinor,
 			&i.Operation.OperationID,
 			&i.Operation.OrderID,
 			&i.Operation.Kind,
@@ -462,7 +485,7 @@ func (q *Queries) AttemptWork(ctx context.Context, attemptID string) ([]AttemptW
 }
 
 const attemptsByOrder = `-- name: AttemptsByOrder :many
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision, held_minor, capture_minor FROM payment_attempts WHERE order_id = $1 ORDER BY created_at, attempt_id
 `
 
 func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]PaymentAttempt, error) {
@@ -504,6 +527,8 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 			&i.CreatedAt,
 			&i.ClosedAt,
 			&i.Revision,
+			&i.HeldMinor,
+			&i.CaptureMinor,
 		); err != nil {
 			return nil, err
 		}
@@ -516,9 +541,9 @@ func (q *Queries) AttemptsByOrder(ctx context.Context, orderID string) ([]Paymen
 }
 
 const attemptsMet = `-- name: AttemptsMet :many
-SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.due_at, k.sealed_private, k.return_token_hash, k.return_url, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.looks_asked, k.created_at, k.closed_at, k.revision FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
+SELECT k.attempt_id, k.order_id, k.client_id, k.caller_key, k.gateway, k.account, k.environment, k.merchant_reference, k.provider_payment_id, k.method_type, k.currency, k.amount_minor, k.status, k.version, k.code, k.close_reason, k.next_action, k.due_at, k.sealed_private, k.return_token_hash, k.return_url, k.observed_seq, k.reflected_seq, k.checks, k.next_check_at, k.looks_asked, k.created_at, k.closed_at, k.revision, k.held_minor, k.capture_minor FROM payment_attempts k WHERE k.client_id = $1 AND k.caller_key = $2
 UNION ALL
-SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.due_at, o.sealed_private, o.return_token_hash, o.return_url, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.looks_asked, o.created_at, o.closed_at, o.revision FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
+SELECT o.attempt_id, o.order_id, o.client_id, o.caller_key, o.gateway, o.account, o.environment, o.merchant_reference, o.provider_payment_id, o.method_type, o.currency, o.amount_minor, o.status, o.version, o.code, o.close_reason, o.next_action, o.due_at, o.sealed_private, o.return_token_hash, o.return_url, o.observed_seq, o.reflected_seq, o.checks, o.next_check_at, o.looks_asked, o.created_at, o.closed_at, o.revision, o.held_minor, o.capture_minor FROM payment_attempts o WHERE o.order_id = $3 AND o.closed_at IS NULL
 `
 
 type AttemptsMetParams struct {
@@ -568,6 +593,8 @@ func (q *Queries) AttemptsMet(ctx context.Context, arg AttemptsMetParams) ([]Pay
 			&i.CreatedAt,
 			&i.ClosedAt,
 			&i.Revision,
+			&i.HeldMinor,
+			&i.CaptureMinor,
 		); err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ const orderSnapshot = `-- name: OrderSnapshot :one
 SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'gateway', a.gateway, 'account', a.account,
             'environment', a.environment, 'unreflected', a.observed_seq <> a.reflected_seq, 'closed', a.closed_at IS NOT NULL,
-            'look', a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)
+            'look', a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL, 'capture', a.status = 'pending' AND a.capture_minor > 0)
             ORDER BY a.created_at), '[]'::jsonb)
      FROM payment_attempts a WHERE a.order_id = o.order_id AND (a.closed_at IS NULL OR a.observed_seq <> a.reflected_seq
          OR (a.status IN ('succeeded', 'closed') AND a.next_check_at IS NOT NULL)))::jsonb AS attempts,

@@ -342,6 +342,8 @@ type PaymentAttempt struct {
 	CreatedAt         time.Time
 	ClosedAt          *time.Time
 	Revision          int32
+	HeldMinor         int64
+	CaptureMinor      int64
 }
 
 type RateBucket struct {

@@ -23,11 +23,11 @@ func (q *Queries) AttemptAskOnce(ctx context.Context, attemptID string) error {
 }
 
 const attemptByProvider = `-- name: AttemptByProvider :one
-SELECT i.attempt_id, i.order_id, i.client_id, i.caller_key, i.gateway, i.account, i.environment, i.merchant_reference, i.provider_payment_id, i.method_type, i.currency, i.amount_minor, i.status, i.version, i.code, i.close_reason, i.next_action, i.due_at, i.sealed_private, i.return_token_hash, i.return_url, i.observed_seq, i.reflected_seq, i.checks, i.next_check_at, i.looks_asked, i.created_at, i.closed_at, i.revision FROM payment_attempts i
+SELECT i.attempt_id, i.order_id, i.client_id, i.caller_key, i.gateway, i.account, i.environment, i.merchant_reference, i.provider_payment_id, i.method_type, i.currency, i.amount_minor, i.status, i.version, i.code, i.close_reason, i.next_action, i.due_at, i.sealed_private, i.return_token_hash, i.return_url, i.observed_seq, i.reflected_seq, i.checks, i.next_check_at, i.looks_asked, i.created_at, i.closed_at, i.revision, i.held_minor, i.capture_minor FROM payment_attempts i
 WHERE $1::text <> '' AND i.provider_payment_id <> '' AND i.gateway = $2 AND i.account = $3
   AND i.environment = $4 AND i.provider_payment_id = $1::text
 UNION ALL
-SELECT r.attempt_id, r.order_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.merchant_reference, r.provider_payment_id, r.method_type, r.currency, r.amount_minor, r.status, r.version, r.code, r.close_reason, r.next_action, r.due_at, r.sealed_private, r.return_token_hash, r.return_url, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at, r.revision FROM payment_attempts r
+SELECT r.attempt_id, r.order_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.merchant_reference, r.provider_payment_id, r.method_type, r.currency, r.amount_minor, r.status, r.version, r.code, r.close_reason, r.next_action, r.due_at, r.sealed_private, r.return_token_hash, r.return_url, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at, r.revision, r.held_minor, r.capture_minor FROM payment_attempts r
 WHERE $5::text <> '' AND r.gateway = $2 AND r.account = $3
   AND r.environment = $4 AND r.merchant_reference = $5::text
 LIMIT 1
@@ -80,12 +80,14 @@ func (q *Queries) AttemptByProvider(ctx context.Context, arg AttemptByProviderPa
 		&i.CreatedAt,
 		&i.ClosedAt,
 		&i.Revision,
+		&i.HeldMinor,
+		&i.CaptureMinor,
 	)
 	return i, err
 }
 
 const attemptByReturnToken = `-- name: AttemptByReturnToken :one
-SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision FROM payment_attempts WHERE return_token_hash = $1
+SELECT attempt_id, order_id, client_id, caller_key, gateway, account, environment, merchant_reference, provider_payment_id, method_type, currency, amount_minor, status, version, code, close_reason, next_action, due_at, sealed_private, return_token_hash, return_url, observed_seq, reflected_seq, checks, next_check_at, looks_asked, created_at, closed_at, revision, held_minor, capture_minor FROM payment_attempts WHERE return_token_hash = $1
 `
 
 func (q *Queries) AttemptByReturnToken(ctx context.Context, returnTokenHash []byte) (PaymentAttempt, error) {
@@ -121,6 +123,8 @@ func (q *Queries) AttemptByReturnToken(ctx context.Context, returnTokenHash []by
 		&i.CreatedAt,
 		&i.ClosedAt,
 		&i.Revision,
+		&i.HeldMinor,
+		&i.CaptureMinor,
 	)
 	return i, err
 }

@@ -308,7 +308,7 @@ func (q *Queries) RefundInsert(ctx context.Context, arg RefundInsertParams) (Ref
 }
 
 const refundLock = `-- name: RefundLock :one
-SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.disputed_minor, p.taken_back, p.matched, p.version, p.first_seen_at, r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at
+SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, a.held_minor, a.capture_minor, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.disputed_minor, p.taken_back, p.matched, p.version, p.first_seen_at, r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at
 FROM refunds r JOIN orders o ON o.order_id = r.order_id JOIN payment_attempts a ON a.attempt_id = r.attempt_id
 JOIN payments p ON p.payment_id = r.payment_id
 WHERE r.refund_id = $1
@@ -383,6 +383,8 @@ func (q *Queries) RefundLock(ctx context.Context, refundID string) (RefundLockRo
 		&i.PaymentAttempt.CreatedAt,
 		&i.PaymentAttempt.ClosedAt,
 		&i.PaymentAttempt.Revision,
+		&i.PaymentAttempt.HeldMinor,
+		&i.PaymentAttempt.CaptureMinor,
 		&i.Payment.PaymentID,
 		&i.Payment.Gateway,
 		&i.Payment.Account,
@@ -706,7 +708,7 @@ func (q *Queries) RefundUnreflected(ctx context.Context, refundID string) ([]Obs
 }
 
 const refundWork = `-- name: RefundWork :one
-SELECT r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.disputed_minor, p.taken_back, p.matched, p.version, p.first_seen_at
+SELECT r.refund_id, r.order_id, r.attempt_id, r.payment_id, r.operation_id, r.client_id, r.caller_key, r.gateway, r.account, r.environment, r.reference, r.provider_refund_id, r.number, r.left_minor, r.amount_minor, r.currency, r.reason, r.status, r.version, r.code, r.observed_seq, r.reflected_seq, r.checks, r.next_check_at, r.looks_asked, r.created_at, r.closed_at, a.attempt_id, a.order_id, a.client_id, a.caller_key, a.gateway, a.account, a.environment, a.merchant_reference, a.provider_payment_id, a.method_type, a.currency, a.amount_minor, a.status, a.version, a.code, a.close_reason, a.next_action, a.due_at, a.sealed_private, a.return_token_hash, a.return_url, a.observed_seq, a.reflected_seq, a.checks, a.next_check_at, a.looks_asked, a.created_at, a.closed_at, a.revision, a.held_minor, a.capture_minor, o.operation_id, o.order_id, o.kind, o.attempt_id, o.unit_id, o.generation, o.sealed_request, o.fingerprint, o.answered, o.credential, o.sends, o.sent_at, o.last_sent_at, o.outcome, o.outcome_code, o.created_at, o.finished_at, p.payment_id, p.gateway, p.account, p.environment, p.provider_payment_id, p.order_id, p.attempt_id, p.currency, p.captured_minor, p.refunded_minor, p.elsewhere_minor, p.dispute, p.disputed_minor, p.taken_back, p.matched, p.version, p.first_seen_at
 FROM refunds r JOIN payment_attempts a ON a.attempt_id = r.attempt_id JOIN operations o ON o.operation_id = r.operation_id
 JOIN payments p ON p.payment_id = r.payment_id
 WHERE r.refund_id = $1
@@ -779,6 +781,8 @@ func (q *Queries) RefundWork(ctx context.Context, refundID string) (RefundWorkRo
 		&i.PaymentAttempt.CreatedAt,
 		&i.PaymentAttempt.ClosedAt,
 		&i.PaymentAttempt.Revision,
+		&i.PaymentAttempt.HeldMinor,
+		&i.PaymentAttempt.CaptureMinor,
 		&i.Operation.OperationID,
 		&i.Operation.OrderID,
 		&i.Operation.Kind,

@@ -12,7 +12,7 @@ import (
 const orderHead = `-- name: OrderHead :one
 SELECT o.order_id, o.client_id, o.caller_key, o.status, o.version, o.revision, o.currency, o.currency_exponent, o.lines_minor, o.adjustments_minor, o.total_minor, o.buyer_ref, o.policy, o.policy_version, o.expires_at, o.work_seq, o.done_seq, o.cancel_id, o.work_at, o.swept_seq, o.sweeps, o.hold, o.external_decision, o.created_at, o.paid_at, o.completed_at, o.ended_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.attempt_id, 'status', a.status, 'close_reason', a.close_reason, 'code', a.code,
-            'closed', a.closed_at IS NOT NULL, 'part', a.status = 'succeeded' AND EXISTS (
+            'closed', a.closed_at IS NOT NULL, 'held', a.status = 'pending' AND a.held_minor > 0, 'capturing', a.status = 'pending' AND a.capture_minor > 0, 'part', a.status = 'succeeded' AND EXISTS (
                 SELECT 1 FROM payments p WHERE p.attempt_id = a.attempt_id AND p.matched AND p.captured_minor < a.amount_minor)) ORDER BY a.created_at, a.attempt_id), '[]'::jsonb)
      FROM payment_attempts a WHERE a.order_id = o.order_id)::jsonb AS attempts,
     (SELECT coalesce(sum(p.captured_minor) FILTER (WHERE p.matched), 0) FROM payments p WHERE p.order_id = o.order_id)::bigint AS captured_minor,
