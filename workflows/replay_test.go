@@ -19,7 +19,8 @@ var waitStates = []string{
 	"completed", "completed-external", "declined-closed", "waiting-for-buyer", "looking-up", "parked-payment", "parked-payment-found",
 	"parked-unit", "parked-unit-decided-by-update", "parked-unit-decided-by-signal", "carried-on", "delivered-slowly", "database-away",
 	"sweep", "relay", "refunded", "refund-pending", "refund-came-through", "refund-looking-up", "refund-parked", "refund-parked-found",
-	"reconcile",
+	"reconcile", "waiting-for-capture", "captured-later", "hold-released", "capture-looking-up", "capture-parked", "capture-parked-found",
+	"cancel-waits-for-goods",
 }
 
 // TestPC56_HistoriesOfEveryWaitStateReplay fails when a change of code breaks an order that is under way: a red build, not a

@@ -151,7 +151,7 @@ func toneOf(state string) string {
 		return "doubt"
 	case "declined", "refused", "canceled", "expired", "revoked":
 		return "bad"
-	case "action_needed", "in_progress", "open", "partial", "partly_refunded":
+	case "action_needed", "authorized", "in_progress", "open", "partial", "partly_refunded":
 		return "waiting"
 	}
 	return ""
@@ -164,6 +164,8 @@ func restOf(st view.States, unknown int) string {
 		return "todo.looking"
 	case st.Payment == view.PaymentActionNeeded:
 		return "todo.buyer"
+	case st.Payment == view.PaymentAuthorized:
+		return "todo.hold"
 	case st.Order == order.OrderPaid:
 		return "todo.goeson"
 	}

@@ -115,6 +115,7 @@ var pageWords = map[string]phrase{
 	"todo.title":   {"What a person has to decide", "人が判断すること"},
 	"todo.nothing": {"Nothing waits for a person.", "人の判断を待つものはありません。"},
 	"todo.looking": {"Nothing yet: it is being looked up. A person is asked when that does not settle it.", "まだありません。自動で照会中です。解決しない場合に人へ回されます。"},
+	"todo.hold":    {"Nothing: the bank holds the money until the shop captures it, or cancels the order.", "ありません。店舗が売上を確定するか注文を取り消すまで、与信を確保しています。"},
 	"todo.buyer":   {"Nothing: the buyer has to finish the payment.", "ありません。購入者の操作待ちです。"},
 	"todo.goeson":  {"Nothing: the goods are being provided.", "ありません。商品の提供を進めています。"},
 	"todo.more":    {"%d more reviews follow when these are decided.", "ほかに%d件のレビューがあります。"},

@@ -22,6 +22,8 @@ const (
 	PointAttemptClosed    = "attempt_closed"
 	PointAttemptDeclined  = "attempt_declined"
 	PointAttemptPending   = "attempt_pending"
+	PointAttemptHeld      = "attempt_held"
+	PointAttemptCapturing = "attempt_capturing"
 	PointProvided         = "provided"
 	PointPlanned          = "planned"
 	PointUnitRefused      = "unit_refused"
@@ -38,7 +40,7 @@ const (
 
 // PointWords lists every word, for a test that each has its sentence.
 var PointWords = []string{
-	PointNothingTried, PointCaptured, PointRefunded, PointMismatched, PointAttemptClosed, PointAttemptDeclined, PointAttemptPending, PointProvided,
+	PointNothingTried, PointCaptured, PointRefunded, PointMismatched, PointAttemptClosed, PointAttemptDeclined, PointAttemptPending, PointAttemptHeld, PointAttemptCapturing, PointProvided,
 	PointPlanned, PointUnitRefused, PointRefundSucceeded, PointRefundPending, PointRefundFailed, PointAttemptUnknown, PointAttemptReflected,
 	PointUnitUnknown, PointUnitIssuing, PointRefundUnknown, PointMoreUnits,
 }
@@ -85,6 +87,10 @@ func (k *Knowledge) money(o Order) {
 			k.know(PointAttemptClosed, string(a.ID), string(a.CloseReason))
 		case a.Status == order.AttemptDeclined:
 			k.know(PointAttemptDeclined, string(a.ID), a.Code)
+		case a.Status == order.AttemptPending && a.Held > 0 && a.Capture > 0:
+			k.doubt(PointAttemptCapturing, a.Gateway, amount(a.Capture, a.Currency), string(a.ID))
+		case a.Status == order.AttemptPending && a.Held > 0:
+			k.know(PointAttemptHeld, amount(a.Held, a.Currency), string(a.ID), a.Gateway)
 		case a.Status == order.AttemptPending:
 			k.know(PointAttemptPending, string(a.ID), a.Gateway)
 		case a.Status == order.AttemptCreated, a.Status == order.AttemptSent, a.Status == order.AttemptUnknown:

@@ -160,6 +160,8 @@ func BuyerOf(s States) Buyer {
 		return Buyer{State: "checking", Message: "We are checking your payment. Please do not pay again."}
 	case PaymentPartlyCaptured:
 		return partBuyer(s)
+	case PaymentAuthorized:
+		return heldBuyer(s)
 	case PaymentRefunded:
 		return Buyer{State: "refunded", Message: "Your payment was refunded."}
 	case PaymentDisputed:
@@ -180,14 +182,22 @@ func BuyerOf(s States) Buyer {
 		return Buyer{State: "canceled", Message: "This order was canceled. You were not charged."}
 	}
 	switch s.Payment {
-	case PaymentAuthorized:
-		return Buyer{State: "authorized", Message: "Your bank has approved the payment. It is taken when your order is ready. Please do not pay again."}
 	case PaymentActionNeeded:
 		return Buyer{State: "action_needed", Message: "Please finish the payment you started. Do not start another one."}
 	case PaymentDeclined:
 		return Buyer{State: "declined", Message: "The payment did not go through. You were not charged. You can try again.", CanPay: true}
 	}
 	return Buyer{State: "payable", Message: "This order is waiting for your payment.", CanPay: true}
+}
+
+func heldBuyer(s States) Buyer {
+	switch s.Order {
+	case order.OrderCanceled, order.OrderExpired:
+		return Buyer{State: "canceling", Message: "This order has ended. What your bank holds for it is being released."}
+	case order.OrderPaid, order.OrderCompleted:
+		return paidBuyer(s)
+	}
+	return Buyer{State: "authorized", Message: "Your bank has approved the payment. It is taken when your order is ready. Please do not pay again."}
 }
 
 func partBuyer(s States) Buyer {

@@ -57,6 +57,8 @@ func TestPayment(t *testing.T) {
 		"Nothing":                       {store.Head{}, view.PaymentNone},
 		"Held":                          {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100}, view.PaymentPaid},
 		"PartOfItBack":                  {store.Head{Attempts: []store.AttemptState{paid}, CapturedMinor: 100, RefundedMinor: 1}, view.PaymentPartlyRefunded},
+		"HeldByTheBank":                 {store.Head{Attempts: []store.AttemptState{{Status: order.AttemptPending, Held: true}}}, view.PaymentAuthorized},
+		"HeldAndAskedFor":               {store.Head{Attempts: []store.AttemptState{{Status: order.AttemptPending, Held: true, Capturing: true}}}, view.PaymentChecking},
 		"PartTaken":                     {store.Head{Attempts: []store.AttemptState{part}, CapturedMinor: 100}, view.PaymentPartlyCaptured},
 		"PartTakenAndBack":              {store.Head{Attempts: []store.AttemptState{part}, CapturedMinor: 100, RefundedMinor: 100}, view.PaymentPartlyCaptured},
 		"PartTakenBackAndCanceled":      {store.Head{Order: sqlcgen.Order{Status: "canceled"}, Attempts: []store.AttemptState{part}, CapturedMinor: 100, RefundedMinor: 100}, view.PaymentRefunded},
@@ -113,7 +115,7 @@ func TestFulfillmentOfEverySet(t *testing.T) {
 
 func payments() []view.PaymentState {
 	return []view.PaymentState{
-		view.PaymentNone, view.PaymentChecking, view.PaymentActionNeeded, view.PaymentPaid, view.PaymentPartlyCaptured, view.PaymentPartlyRefunded, view.PaymentRefunded,
+		view.PaymentNone, view.PaymentChecking, view.PaymentActionNeeded, view.PaymentAuthorized, view.PaymentPaid, view.PaymentPartlyCaptured, view.PaymentPartlyRefunded, view.PaymentRefunded,
 		view.PaymentDeclined, view.PaymentMismatch, view.PaymentDisputed, view.PaymentChargedBack, view.PaymentTakenBack, view.PaymentElsewhere,
 	}
 }
