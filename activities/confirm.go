@@ -107,9 +107,10 @@ func (a *Activities) closeAttempt(ctx context.Context, id order.AttemptID) (Paym
 	return r, err
 }
 
-// overdue reports that the buyer of a pending payment can no longer be expected to act.
+// overdue reports that the buyer of a pending payment can no longer be expected to act. Where the bank holds the money the buyer has
+// acted, and it is the merchant's turn.
 func (t *try) overdue() bool {
-	return t.att.DueAt != nil && time.Now().After(t.att.DueAt.Add(store.DueGrace))
+	return t.att.HeldMinor == 0 && t.att.DueAt != nil && time.Now().After(t.att.DueAt.Add(store.DueGrace))
 }
 
 // advance performs prepare and confirm, in order, each at most once unless a repeat is safe.

@@ -264,4 +264,30 @@ var mutants = []mutant{
 		old: "case a.Same(t.By):", new: "case false:",
 		run: ".",
 	},
+	{
+		name: "more than is held is captured", file: "gateways/stripe/capture.go",
+		old: "amount.Minor < 1 || amount.Minor > held.Minor", new: "amount.Minor < 1",
+	},
+	{
+		name: "Omise is asked for a part, and captures the whole", file: "gateways/omise/plan.go",
+		old: "case amount != held:", new: "case false:",
+	},
+	{
+		name: "money that is to be captured later is captured at once", file: "gateways/omise/plan.go",
+		old: "DontCapture: p.CaptureLater,", new: "DontCapture: false,",
+	},
+	{
+		name: "what Toss cannot hold is taken", file: "gateways/toss/plan.go",
+		old: "if p.CaptureLater {", new: "if false {",
+	},
+	{
+		name: "held money is captured for an order that is to be canceled", file: "order/capture.go",
+		old: "case f.Order.Cancel != \"\":", new: "case false:",
+		run: ".",
+	},
+	{
+		name: "another amount is captured of what was captured before", file: "order/capture.go",
+		old: "case asked > 0:", new: "case false:",
+		run: ".",
+	},
 }

@@ -91,7 +91,7 @@ func TestHeldMoneyIsCapturedOnce(t *testing.T) {
 		for name, part := range map[string]func(w *world, p *psp){
 			"captured": (*world).heldThenCaptured, "lost and cut": (*world).captureLost, "many at once": (*world).capturedByMany,
 			"canceled": (*world).heldThenCanceled, "canceled at the same moment": (*world).canceledWhileCaptured, "nobody finds out": (*world).captureParked,
-			"refused": (*world).captureRefused,
+			"refused": (*world).captureRefused, "the buyer's time is over": (*world).heldPastTheBuyersTime,
 		} {
 			parts[p.gateway+": "+name] = func(w *world) { part(w, p) }
 		}
@@ -222,6 +222,20 @@ func (w *world) captureRefused(p *psp) {
 	w.awaitCanceled(id)
 	m, _ := w.backAt(id)
 	assert.EqualValues(w.t, w.captured(id)*trialTotal, m, "nothing is kept")
+}
+
+// heldPastTheBuyersTime: the buyer had until now to act, and did. What the bank holds since then is not let go for that.
+func (w *world) heldPastTheBuyersTime(p *psp) {
+	id := "held_long_" + p.gateway
+	w.authorized(p, id)
+	w.execute("UPDATE payment_attempts SET due_at = now() - interval '1 hour' WHERE order_id = '" + id + "'")
+	const looked = "SELECT count(*) FROM observations WHERE order_id = $1 AND source = 'lookup'"
+	before := w.number(looked, id)
+	require.NoError(w.t, w.temporal.SignalWorkflow(w.t.Context(), order.WorkflowID(order.ID(id)), "", order.SignalFactsChanged, order.FactsChanged{Source: "operator", Reference: "test"}))
+	w.await(id+" looked at", func() bool { return w.number(looked, id) > before })
+	oneOf(w.t, w.capture(id, "capture-"+id, nil), http.StatusCreated, http.StatusAccepted)
+	w.taken(id)
+	assert.Zero(w.t, w.number("SELECT count(*) FROM operations WHERE order_id = $1 AND kind = 'cancel'", id))
 }
 
 func (w *world) cannotHold() {

@@ -222,7 +222,7 @@ func moveAttempt(ctx context.Context, w *work, sc *scene, t order.Transition, c 
 	switch t.To {
 	case order.AttemptUnknown, order.AttemptPending, order.AttemptDeclined, order.AttemptSent:
 		at := time.Now().Add(sc.policy.ReviewCheckEvery)
-		if due := sc.attempt.DueAt; due != nil && t.To == order.AttemptPending && due.Add(DueGrace).Before(at) {
+		if due := sc.attempt.DueAt; due != nil && sc.attempt.HeldMinor == 0 && t.To == order.AttemptPending && due.Add(DueGrace).Before(at) {
 			at = due.Add(DueGrace) // its deadline passes in silence at some providers, so we look by our own clock
 		}
 		p.NextCheckAt = &at

@@ -41,6 +41,10 @@ func TestStripeMockAcceptsEveryRequest(t *testing.T) {
 		require.NoError(t, err)
 		_, err = g.Send(t.Context(), gateways.Confirm, gateways.Operation{Key: p.MerchantReference + "-c", ProviderPaymentID: o.ProviderPaymentID, Request: planned[1].Request})
 		require.NoError(t, err)
+		capture, err := g.PlanCapture(o.ProviderPaymentID, p.Amount, p.Amount)
+		require.NoError(t, err)
+		_, err = g.Send(t.Context(), gateways.Capture, gateways.Operation{Key: p.MerchantReference + "-t", ProviderPaymentID: o.ProviderPaymentID, Request: capture.Request})
+		require.NoError(t, err)
 		cancel, err := g.PlanCancel(o.ProviderPaymentID)
 		require.NoError(t, err)
 		_, err = g.Send(t.Context(), gateways.Cancel, gateways.Operation{Key: p.MerchantReference + "-x", ProviderPaymentID: o.ProviderPaymentID, Request: cancel.Request})
@@ -59,7 +63,7 @@ func TestStripeMockAcceptsEveryRequest(t *testing.T) {
 		require.NoError(t, err)
 	}
 	seen := spy.seen()
-	require.GreaterOrEqual(t, len(seen), 9*len(mockPayments()))
+	require.GreaterOrEqual(t, len(seen), 10*len(mockPayments()))
 	for _, s := range seen {
 		require.Equal(t, http.StatusOK, s.status, s.request)
 	}
@@ -82,8 +86,10 @@ func mockPayments() []gateways.Payment {
 		return p
 	}
 	const back = "https://shop.example/back?o=1"
+	later := base("of-0", "card", back)
+	later.CaptureLater = true
 	return []gateways.Payment{
-		base("of-1", "card", back), base("of-2", "card", ""), base("of-3", "automatic", back),
+		later, base("of-1", "card", back), base("of-2", "card", ""), base("of-3", "automatic", back),
 		base("of-4", "automatic", ""), base("of-5", "konbini", ""), base("of-6", "konbini", back),
 		transfer("of-7", "cus_1", "", "JPY"), transfer("of-8", "pm_1", "cus_1", "JPY"), transfer("of-9", "cus_1", "", "USD"),
 		transfer("of-10", "cus_1", "", "GBP"), transfer("of-11", "cus_1", "", "MXN"),

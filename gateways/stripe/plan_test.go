@@ -46,10 +46,17 @@ func TestPlanFreezesTheseForms(t *testing.T) {
 		p.Method.Token, p.Method.Reference = token, customer
 		return p
 	}
+	later := with("card", "", "")
+	later.CaptureLater = true
 	for name, c := range map[string]struct {
 		p                gateways.Payment
 		prepare, confirm string
 	}{
+		"CapturedLater": {
+			later,
+			"amount=1500&currency=jpy&payment_method=pm_card_visa&payment_method_types[0]=card&capture_method=manual&metadata[merchant_reference]=of-1",
+			"expand[0]=latest_charge&error_on_requires_action=true",
+		},
 		"CardWithReturn": {
 			with("card", "https://shop.example/back?o=1&x=%20", "a & b"),
 			"amount=1500&currency=jpy&payment_method=pm_card_visa&payment_method_types[0]=card&metadata[merchant_reference]=of-1&description=a+%26+b",

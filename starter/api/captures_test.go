@@ -28,7 +28,9 @@ func (b *bundle) held(id string) {
 	b.exec("UPDATE payment_attempts SET status = 'pending', held_minor = amount_minor, provider_payment_id = 'pi_' || order_id WHERE order_id = '" + id + "'")
 }
 
-func (b *bundle) captures() int { return b.count("SELECT count(*) FROM operations WHERE kind = 'capture'") }
+func (b *bundle) captures() int {
+	return b.count("SELECT count(*) FROM operations WHERE kind = 'capture'")
+}
 
 func TestCaptureOrder(t *testing.T) {
 	none := fields{}
