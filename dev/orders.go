@@ -92,6 +92,9 @@ func (c demoClient) order(ctx context.Context, s *driven) error {
 		method["return_url"] = c.shop + "/orders/" + url.PathEscape(s.ID)
 	}
 	pay := map[string]any{"gateway": s.Gateway, "method": method}
+	if s.Later {
+		pay["capture"] = "later"
+	}
 	errs := make([]error, max(1, s.Times))
 	var wg sync.WaitGroup
 	for i := range errs {
@@ -102,10 +105,36 @@ func (c demoClient) order(ctx context.Context, s *driven) error {
 		}()
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil || s.Buyer == "" {
+	err := errors.Join(errs...)
+	switch {
+	case err != nil:
 		return err
+	case s.Later:
+		return c.capture(ctx, s)
+	case s.Buyer != "":
+		return c.press(ctx, s)
 	}
-	return c.press(ctx, s)
+	return nil
+}
+
+// capture is the shop that takes what the buyer's bank holds.
+func (c demoClient) capture(ctx context.Context, s *driven) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		v, err := c.view(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		if v.States.Payment == "authorized" {
+			return c.want(ctx, 0, "POST", orderPath(s.ID)+"/capture", "capture-"+s.ID, map[string]any{}, nil)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the payment of %s is %s, not authorized", s.ID, v.States.Payment)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // press is the buyer who opens the page of a pending payment and presses a button.

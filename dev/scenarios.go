@@ -15,6 +15,7 @@ type scenario struct {
 	Faults   []map[string]any                          // of the sandbox, for the next requests
 	Notices  []map[string]any                          // what happens to the provider's webhooks
 	Times    int                                       // how often "pay" is pressed at once, with one key
+	Later    bool                                      // the bank only holds the money at first; the shop captures it when all is ready
 	Buyer    string                                    // the button that the demo presses on the page of a pending payment; empty = a person does
 
 	Order, Payment, Fulfillment string // how it must end
@@ -96,6 +97,10 @@ func stripeScenarios() []scenario {
 		scenario{
 			Name: "answer lost", Lines: guide(500), Method: visa, Faults: lost("stripe", "/confirm"),
 			Happened: "the charge's answer was lost: looked up, charged once",
+		}.completed(),
+		scenario{
+			Name: "captured later", Lines: guide(500), Method: visa, Later: true, Faults: lost("stripe", "/capture"),
+			Happened: "held first; the capture's answer was lost: looked up, captured once",
 		}.completed(),
 		scenario{
 			Name: "impatient buyer", Lines: guide(500), Method: visa, Times: 5,
