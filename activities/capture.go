@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"orderflow/gateways"
-	"orderflow/internal/fault"
 	"orderflow/order"
 )
 
@@ -13,14 +12,7 @@ import (
 func (a *Activities) CapturePayment(ctx context.Context, in AttemptInput) (PaymentResult, error) {
 	defer alive(ctx)()
 	r, err := a.capture(ctx, in.AttemptID)
-	if err == nil && r.Outcome == order.Unknown {
-		code := fault.Code(r.Code)
-		if code == "" {
-			code = fault.PaymentUnknown
-		}
-		err = fault.New(code, "capture payment")
-	}
-	return r, Fail(ctx, err, in.Bounds)
+	return r, Fail(ctx, r.known(err, "capture payment"), in.Bounds)
 }
 
 func (a *Activities) capture(ctx context.Context, id order.AttemptID) (PaymentResult, error) {

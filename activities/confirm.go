@@ -53,14 +53,19 @@ func settlesLater(f *fault.Error) bool {
 func (a *Activities) ResolvePayment(ctx context.Context, in AttemptInput) (PaymentResult, error) {
 	defer alive(ctx)()
 	r, err := a.advance(ctx, in.AttemptID, true)
-	if err == nil && r.Outcome == order.Unknown {
-		code := fault.Code(r.Code)
-		if code == "" {
-			code = fault.PaymentUnknown
-		}
-		err = fault.New(code, "resolve payment")
+	return r, Fail(ctx, r.known(err, "resolve payment"), in.Bounds)
+}
+
+// known turns an outcome that is still unknown into the fault under whose code it is asked for again.
+func (r PaymentResult) known(err error, op string) error {
+	if err != nil || r.Outcome != order.Unknown {
+		return err
 	}
-	return r, Fail(ctx, err, in.Bounds)
+	code := fault.Code(r.Code)
+	if code == "" {
+		code = fault.PaymentUnknown
+	}
+	return fault.New(code, op)
 }
 
 // LookPayment asks the provider for the current state of a payment, whatever we believe, and sends nothing.
