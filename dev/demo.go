@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +61,7 @@ type demo struct {
 	procs    []*localstack.Process
 	shopURL  string
 	password string // of the operator page's login, new for every demo
+	envFile  string // for a shell that runs starter against this demo
 }
 
 func (d *demo) sandboxURL() string { return "http://" + local(d.ports.Sandbox) }
@@ -80,7 +83,7 @@ func (d *demo) start(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{d.startPostgres, d.startTemporal, d.build, d.setup, d.startSandbox, d.startWorker, d.startStarter, d.addOperator, d.startShop} {
+	for _, step := range []func(context.Context) error{d.startPostgres, d.startTemporal, d.build, d.setup, d.startSandbox, d.startWorker, d.startStarter, d.addOperator, d.writeEnv, d.startShop} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -216,6 +219,24 @@ func (d *demo) addOperator(ctx context.Context) error {
 		return fmt.Errorf("starter operators add failed:\n%s", out)
 	}
 	return nil
+}
+
+// writeEnv writes the demo's settings as a file for a shell, which is the only other user of its password and keys.
+func (d *demo) writeEnv(ctx context.Context) error {
+	state, err := localstack.StateDir()
+	if err != nil {
+		return err
+	}
+	all := map[string]string{"ORDERFLOW_API": "http://" + local(d.ports.API), "ORDERFLOW_API_KEY": playAPIKey}
+	maps.Copy(all, d.settings.App)
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "export %s='%s'\n", name, strings.ReplaceAll(all[name], "'", `'\''`))
+	}
+	d.envFile = filepath.Join(state, "demo.env")
+	return d.up(ctx, "settings", func(context.Context) (func() error, error) {
+		return func() error { return os.Remove(d.envFile) }, os.WriteFile(d.envFile, []byte(b.String()), 0o600)
+	})
 }
 
 // program starts one of our own and waits until it says that it is ready.

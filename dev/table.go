@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"text/tabwriter"
 )
 
@@ -30,6 +31,7 @@ An order's page   %s/orders/ORDER   (where the buyer comes back to)
 Operator page     http://%s/operator   (login %s, password %s)
 Temporal Web UI   %s   (open an order: its details say what it waits for and what to paste)
 HTTP API          http://%s   (Authorization: Bearer %s; description at /openapi.json)
+Command line      . %s && %s reviews   (the settings of this demo, for the shell they are read into)
 Sandbox           %s/admin/books/{stripe,omise,twoctwop,toss,issuers,receiver}, webhooks at /admin/notices
-`, d.shopURL, local(d.ports.API), demoLogin, d.password, d.temporal.UIURL, local(d.ports.API), playAPIKey, d.sandboxURL())
+`, d.shopURL, local(d.ports.API), demoLogin, d.password, d.temporal.UIURL, local(d.ports.API), playAPIKey, d.envFile, filepath.Join(d.bin, "starter"), d.sandboxURL())
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,6 +207,9 @@ func (a *API) humaProblem(_ huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
+// answersLater are the operations that may answer 202 before their outcome is known.
+var answersLater = []string{"pay-order", "capture-order", "refund-order", "cancel-order"}
+
 // describe finishes the specification: every operation answers problems, and the type names are listed.
 func (a *API) describe(h huma.API) {
 	spec := h.OpenAPI()
@@ -221,6 +225,11 @@ func (a *API) describe(h huma.API) {
 				continue
 			}
 			op.Responses["default"] = problems
+			if made := op.Responses["201"]; made != nil && slices.Contains(answersLater, op.OperationID) {
+				later := *made
+				later.Description = "It takes longer than the answer budget: what is known so far. Ask again after Retry-After."
+				op.Responses["202"] = &later
+			}
 			if op.Method == http.MethodPost && op.OperationID != "take-review" { // taking twice is taking once
 				op.Parameters = append(op.Parameters, &huma.Param{
 					Name: idempotency.Header, In: "header", Required: true, Schema: &huma.Schema{Type: "string"},

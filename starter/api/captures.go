@@ -128,14 +128,8 @@ func (a *API) captureProblem(ctx context.Context, client order.ClientID, id orde
 			p = problem(typeCaptured, "")
 		case "more_than_held":
 			p = problem(typeValidation, "", FieldError{"body.amount", "is more than what is held; payment.held says how much is"})
-		case "already_paid":
-			p = problem(typeAlreadyPaid, "")
-		case "order_expired":
-			p = problem(typeExpired, "")
-		case "order_canceled":
-			p = problem(typeCanceled, "")
-		case "order_canceling":
-			p = problem(typeCanceling, "").after(waitHint)
+		case "already_paid", "order_expired", "order_canceled", "order_canceling":
+			return a.openProblem(ctx, client, id, err)
 		case "held_moved":
 			p = problem(typeChanged, "").after(time.Second)
 		default:

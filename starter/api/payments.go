@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orderflow/gateways"
+	"orderflow/gateways/shared"
 	"orderflow/internal/cleantext"
 	"orderflow/internal/fault"
 	"orderflow/internal/money"
@@ -55,6 +56,9 @@ type payOutput struct {
 	RetryAfter string `header:"Retry-After"`
 	Body       PaymentView
 }
+
+// maxReturnURL bounds the address of a checkout's page, in bytes.
+const maxReturnURL = 2048
 
 // waitHint is when to ask again about an outcome that is being found out.
 const waitHint = 2 * time.Second
@@ -104,7 +108,7 @@ func (a *API) plan(b PaymentRequest, o sqlcgen.Order) (store.AttemptDraft, []gat
 	}
 	errs.text("body.method.type", b.Method.Type, 50)
 	errs.text("body.method.token", b.Method.Token, order.MaxText)
-	errs.text("body.method.return_url", b.Method.ReturnURL, 2048)
+	errs.text("body.method.return_url", b.Method.ReturnURL, maxReturnURL)
 	errs.text("body.method.reference", b.Method.Reference, order.MaxText)
 	errs.text("body.method.amount", b.Method.Amount, 40)
 	if isCardNumber(b.Method.Token) {
@@ -115,6 +119,9 @@ func (a *API) plan(b PaymentRequest, o sqlcgen.Order) (store.AttemptDraft, []gat
 	}
 	if len(errs.list) > 0 {
 		return store.AttemptDraft{}, nil, problem(typeValidation, "", errs.list...)
+	}
+	if err := shared.ReturnURL(b.Method.ReturnURL, maxReturnURL); err != nil { // also where the provider gets our own address instead
+		return store.AttemptDraft{}, nil, problem(typePaymentForm, "Nothing was sent: "+err.Error()+".")
 	}
 	amount := money.Amount{Minor: o.TotalMinor, Currency: money.Currency(o.Currency)}
 	acc := gw.Account()
@@ -242,10 +249,16 @@ func (a *API) openProblem(ctx context.Context, client order.ClientID, id order.I
 	switch why {
 	case "already_paid":
 		p = problem(typeAlreadyPaid, "")
+		if h, err := a.d.Store.OrderHead(ctx, client, id); err == nil && view.Payment(h) == view.PaymentPartlyCaptured {
+			p = problem(typePartly, "")
+		}
 	case "attempt_unresolved":
 		p = problem(typeUnresolved, "").after(waitHint)
 	case "attempt_pending":
 		p = problem(typePending, "").after(waitHint)
+		if at, err := a.d.Store.AttemptUnclosed(ctx, id); err == nil && at.HeldMinor > 0 {
+			p = problem(typeHeld, "")
+		}
 	case "attempt_closing":
 		p = problem(typeClosing, "").after(time.Second)
 	case "order_expired":

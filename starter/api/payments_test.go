@@ -111,6 +111,18 @@ func TestPayOrder(t *testing.T) {
 	})
 }
 
+// The buyer's browser is sent on to the checkout's page by us, so no other kind of address is ever stored.
+func TestPayOrderTakesNoOtherReturnURL(t *testing.T) {
+	b := setup(t, func(d *api.Deps) { d.PublicURL = "https://pay.example" })
+	b.place("O-1")
+	for _, bad := range []string{"javascript:alert(1)", "not a url", "/relative", "data:text/html,x", "https://user@shop.example/", "ftp://shop.example/"} {
+		a := b.pay("O-1", fields{"gateway": "stripe", "method": fields{"type": "card", "token": "pm_card_visa", "return_url": bad}})
+		require.Equal(t, 422, a.status, "%s: %s", bad, a.body)
+		require.Equal(t, "payment-invalid", a.problem(), bad)
+	}
+	require.Zero(t, b.count("SELECT count(*) FROM payment_attempts"))
+}
+
 func TestPayOrderRefused(t *testing.T) {
 	b := setup(t)
 	b.place("O-1")

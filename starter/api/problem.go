@@ -44,6 +44,8 @@ const (
 	typeAlreadyPaid   = "already-paid"
 	typeUnresolved    = "attempt-unresolved"
 	typePending       = "attempt-pending"
+	typeHeld          = "attempt-held"
+	typePartly        = "partly-captured"
 	typeClosing       = "attempt-closing"
 	typeExpired       = "order-expired"
 	typeCanceled      = "order-canceled"
@@ -91,6 +93,8 @@ var problemTypes = []ProblemType{
 	{typeAlreadyPaid, 409, "Already paid", "Money for this order is captured. The body holds the payment; go on as paid."},
 	{typeUnresolved, 409, "Attempt unresolved", "An earlier attempt may have taken the money. Do not pay again; ask again after Retry-After."},
 	{typePending, 409, "Attempt pending", "An earlier attempt waits for the buyer; its next action is in the body."},
+	{typeHeld, 409, "Attempt held", "An earlier attempt is approved: the buyer's bank holds its money. Capture it, or cancel the order to let it go."},
+	{typePartly, 409, "Partly captured", "Only a part of the price was captured, and a person has it. Do not pay again; a cancel of the order gives the part back."},
 	{typeClosing, 409, "Attempt closing", "An earlier attempt was declined and is being closed; try again after Retry-After."},
 	{typeExpired, 409, "Order expired", "The time to pay for this order is over."},
 	{typeCanceled, 409, "Order canceled", "This order was canceled."},

@@ -291,6 +291,7 @@ func TestAFormIsOneDecisionWithItsEvidence(t *testing.T) {
 	require.Contains(t, olga.send(http.MethodPost, "/operator/decide", stale).text, "this review is over")
 
 	audit := olga.get("/operator/audit").text
+	require.NotContains(t, audit, ">{", "every cell is words")
 	require.Contains(t, audit, "the log of the worker")
 	require.Contains(t, audit, "done by hand")
 	story := olga.get("/operator/order?id=o-1").text

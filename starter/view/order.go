@@ -42,7 +42,7 @@ func SummaryOf(h store.Head) Summary {
 // Attempt is one try to collect. Tokens are not in it.
 type Attempt struct {
 	ID                order.AttemptID      `json:"id"`
-	Outcome           string               `json:"outcome" enum:"succeeded,pending,declined,checking"`
+	Outcome           string               `json:"outcome" enum:"succeeded,pending,declined,checking,partly_captured"`
 	Status            order.Status         `json:"status"`
 	Code              string               `json:"code,omitempty" doc:"why it was declined, or what is wrong"`
 	CloseReason       order.CloseReason    `json:"close_reason,omitempty"`
@@ -84,9 +84,12 @@ func AttemptOf(a sqlcgen.PaymentAttempt) Attempt {
 	return v
 }
 
+// OutcomePartly is the outcome of an attempt that took only a part of what was asked for.
+const OutcomePartly = "partly_captured"
+
 // Partly is the attempt as one that took only a part: it is no success of the buyer's, and a person has it.
 func (a Attempt) Partly() Attempt {
-	a.Outcome = "checking"
+	a.Outcome = OutcomePartly
 	return a
 }
 
