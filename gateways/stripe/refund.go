@@ -230,7 +230,7 @@ func (g *Gateway) observeRefund(re *stripego.Refund, header http.Header) gateway
 		seen.ProviderTime = time.Unix(re.Created, 0).UTC()
 	}
 	if c := re.Charge; c != nil && c.Object == "charge" {
-		seen.Account.Environment, seen.RefundedMinor = gateways.Test, c.AmountRefunded
+		seen.Account.Environment, seen.RefundedMinor = gateways.Test, wentBack(c)
 		if c.Livemode {
 			seen.Account.Environment = gateways.Live
 		}

@@ -22,7 +22,7 @@ type verdict struct {
 // look: it is both the state before any try and the state after a failed one (see judge).
 //
 // requires_capture is pending: the bank holds the money (AuthorizedMinor) and nothing is collected yet, so it is neither
-// success nor untouched. This gateway does not capture it: a person does, at Stripe, or a cancel of the order releases it.
+// success nor untouched. A capture takes it, and a cancel of the order releases it.
 var verdicts = map[stripego.PaymentIntentStatus]verdict{
 	stripego.PaymentIntentStatusRequiresPaymentMethod: {outcome: gateways.Untouched},
 	stripego.PaymentIntentStatusRequiresConfirmation:  {outcome: gateways.Untouched},
@@ -85,7 +85,7 @@ func (g *Gateway) observe(pi *stripego.PaymentIntent, header http.Header) gatewa
 		o.Account.Environment = gateways.Live
 	}
 	if pi.LatestCharge != nil {
-		o.RefundedMinor = pi.LatestCharge.AmountRefunded
+		o.RefundedMinor = wentBack(pi.LatestCharge)
 	}
 	if o.Outcome == gateways.Declined {
 		o.DeclineCode = declineCode(pi.LastPaymentError)
@@ -94,6 +94,12 @@ func (g *Gateway) observe(pi *stripego.PaymentIntent, header http.Header) gatewa
 		o.NextAction = nextAction(pi.NextAction)
 	}
 	return o
+}
+
+// wentBack is what was refunded of what was taken. Before 2025-03-31.basil Stripe also counts what it released of a hold: the rest of a
+// part that was captured, and all of a hold that was canceled.
+func wentBack(c *stripego.Charge) int64 {
+	return max(c.AmountRefunded-max(c.Amount-c.AmountCaptured, 0), 0)
 }
 
 // declineCode prefers the issuer's word over Stripe's.

@@ -66,6 +66,31 @@ func TestObservationTakesIdentityFromTheAnswer(t *testing.T) {
 	require.Empty(t, g.observe(pi, header).RequestID)
 }
 
+// The pinned version counts what was never captured as refunded.
+func TestWhatIsReleasedDidNotGoBack(t *testing.T) {
+	t.Parallel()
+	g := &Gateway{account: gateways.Account{Gateway: "stripe", Name: "default", Environment: gateways.Test}}
+	for name, c := range map[string]struct {
+		status             stripego.PaymentIntentStatus
+		captured, refunded int64
+		back               int64
+	}{
+		"the whole":                      {"succeeded", 600, 0, 0},
+		"a part":                         {"succeeded", 400, 200, 0},
+		"a part, and some of it back":    {"succeeded", 400, 350, 150},
+		"a part, as later versions have": {"succeeded", 400, 0, 0},
+		"the whole, and some of it back": {"succeeded", 600, 150, 150},
+		"a hold that was let go":         {"canceled", 0, 600, 0},
+	} {
+		charge := &stripego.Charge{Object: "charge", Amount: 600, AmountCaptured: c.captured, AmountRefunded: c.refunded}
+		o := g.observe(&stripego.PaymentIntent{ID: "pi_1", Status: c.status, Amount: 600, AmountReceived: c.captured, Currency: "jpy", LatestCharge: charge}, nil)
+		require.Equal(t, c.captured, o.CapturedMinor, name)
+		require.Equal(t, c.back, o.RefundedMinor, name)
+		seen := g.observeRefund(&stripego.Refund{PaymentIntent: &stripego.PaymentIntent{ID: "pi_1"}, Charge: charge, Currency: "jpy"}, nil)
+		require.Equal(t, c.back, seen.RefundedMinor, name)
+	}
+}
+
 func TestNextActionIsAWebLinkOrNothing(t *testing.T) {
 	t.Parallel()
 	redirect := func(u string) *stripego.PaymentIntentNextAction {

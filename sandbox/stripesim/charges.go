@@ -8,6 +8,7 @@ type charge struct {
 	amount   int64
 	captured int64
 	refunded int64
+	released int64 // of a hold; this version calls it refunded
 	disputes []*dispute
 	voided   bool
 	status   string // succeeded or failed
@@ -47,11 +48,11 @@ type chargeView struct {
 func (c *charge) view() chargeView {
 	in := c.intent
 	return chargeView{
-		ID: c.id, Object: "charge", Amount: c.amount, AmountCaptured: c.captured, AmountRefunded: c.refunded,
+		ID: c.id, Object: "charge", Amount: c.amount, AmountCaptured: c.captured, AmountRefunded: c.refunded + c.released,
 		Captured: c.captured > 0, Created: c.created.Unix(), Currency: in.currency, Customer: optional(in.customer),
 		Description: optional(in.description), Disputed: len(c.disputes) > 0, FailureCode: optional(c.failure.code), FailureMessage: optional(c.failure.message),
 		Livemode: in.live, Metadata: in.metadata, Paid: c.status == succeeded, PaymentIntent: in.id, PaymentMethod: c.method,
-		Refunded: c.voided || (c.captured > 0 && c.refunded == c.captured), Status: c.status,
+		Refunded: c.voided || (c.captured > 0 && c.refunded+c.released == c.amount), Status: c.status,
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *Sim) charged(r *request, in *intent) {
 		s.emit(r, "payment_intent.amount_capturable_updated", in.view())
 		return
 	}
-	in.take(s, in.amount)
+	in.take(s, r, in.amount)
 	s.emit(r, "charge.succeeded", c.view())
 	s.emit(r, "payment_intent.succeeded", in.view())
 }

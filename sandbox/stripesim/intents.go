@@ -252,7 +252,7 @@ func capture(s *Sim, r *request, id string) (any, *apiError) {
 		amount = in.capturable
 	}
 	s.remember(in)
-	in.take(s, amount)
+	in.take(s, r, amount)
 	s.emit(r, "charge.captured", in.charge.view())
 	s.emit(r, "payment_intent.succeeded", in.view())
 	return r.expanded(in), nil
@@ -270,7 +270,7 @@ func (s *Sim) Capture(intentID string, minor int64) error {
 			continue
 		}
 		r := &request{account: a, now: s.cfg.Now()}
-		in.take(s, minor)
+		in.take(s, r, minor)
 		s.emit(r, "charge.captured", in.charge.view())
 		s.emit(r, "payment_intent.succeeded", in.view())
 		events := s.drainEvents(a)
@@ -283,8 +283,9 @@ func (s *Sim) Capture(intentID string, minor int64) error {
 }
 
 // take moves the money, into the books as well.
-func (in *intent) take(s *Sim, amount int64) {
+func (in *intent) take(s *Sim, r *request, amount int64) {
 	in.charge.captured, in.received, in.capturable, in.status = amount, amount, 0, succeeded
+	s.release(r, in.charge, in.charge.amount-amount)
 	if e := s.book.byID[in.charge.id]; e != nil {
 		e.Captured += amount
 	}
@@ -308,6 +309,7 @@ func cancel(s *Sim, r *request, id string) (any, *apiError) {
 	s.remember(in)
 	if in.status == needsCapture {
 		in.charge.voided = true
+		s.release(r, in.charge, in.charge.amount)
 		if e := s.book.byID[in.charge.id]; e != nil {
 			e.Voided = true
 		}

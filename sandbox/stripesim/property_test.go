@@ -84,7 +84,11 @@ func TestMoneyIsTakenOncePerIntentWhateverComes(t *testing.T) {
 			body := send(http.MethodGet, "/v1/payment_intents/"+id+"?expand[]=latest_charge", "", "")
 			require.EqualValues(t, took, body["amount_received"])
 			if charge, ok := body["latest_charge"].(map[string]any); ok {
-				require.EqualValues(t, gave, charge["amount_refunded"])
+				released := int64(0) // of a hold, which this version counts as refunded
+				if took > 0 || authorized > 0 && body["status"] == "canceled" {
+					released = 1000 - took
+				}
+				require.EqualValues(t, gave+released, charge["amount_refunded"])
 			}
 			require.Equal(t, body["status"] == "succeeded", took > 0)
 		}

@@ -108,6 +108,18 @@ func createRefund(s *Sim, r *request, _ string) (any, *apiError) {
 	return r.expandedRefund(f, "charge"), nil
 }
 
+// release lets go what is held. Before 2025-03-31.basil Stripe makes a refund of it, although nothing was taken.
+func (s *Sim) release(r *request, c *charge, amount int64) {
+	if amount <= 0 {
+		return
+	}
+	c.released += amount
+	f := &refund{id: id("re"), charge: c, amount: amount, status: succeeded, metadata: map[string]string{}, created: r.now}
+	r.account.refunds[f.id] = f
+	r.account.refundBy = append(r.account.refundBy, f)
+	s.emit(r, "charge.refunded", c.view())
+}
+
 // refundGuard is the last line against paying back more than was taken.
 func refundGuard(c *charge, amount, left int64) *apiError {
 	refused := func(code, message string) *apiError {
