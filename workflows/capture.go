@@ -23,8 +23,9 @@ func captureDoor(w *orderRun, ctx workflow.Context) error {
 // capturePayment answers when the capture's outcome is known or a person has it.
 func (w *orderRun) capturePayment(ctx workflow.Context, in order.CapturePayment) (order.SubmitResult, error) {
 	asked, tries := w.loads, w.captures[in.AttemptID]
-	if w.loaded && !w.capturing(in.AttemptID) {
-		w.news = true // asked for after the facts were loaded
+	if !w.capturing(in.AttemptID) {
+		w.asked[in.AttemptID] = w.loads // asked for after the facts were loaded, or while they are
+		w.news = w.news || w.loaded
 	}
 	over := func() bool { return w.loads > asked && !w.knows(in.AttemptID) } // facts list what is not closed
 	if err := workflow.Await(ctx, func() bool {
@@ -34,6 +35,12 @@ func (w *orderRun) capturePayment(ctx workflow.Context, in order.CapturePayment)
 		return order.SubmitResult{}, err
 	}
 	return order.SubmitResult{AttemptID: in.AttemptID, Status: w.settled[in.AttemptID]}, nil
+}
+
+// overtaken reports a capture that came by its door while the facts were being loaded: they may be older than it.
+func (w *orderRun) overtaken(id order.AttemptID) bool {
+	loads, asked := w.asked[id]
+	return asked && w.loads == loads+1
 }
 
 func (w *orderRun) capturing(id order.AttemptID) bool {

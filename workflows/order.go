@@ -21,7 +21,7 @@ type Carried struct {
 // OrderWorkflow carries one order through confirm, reflect, fulfill and deliver. It may be started at any time and as often
 // as anybody likes: it loads the facts and does only what is missing. Who starts it gives the id alone.
 func OrderWorkflow(ctx workflow.Context, id order.ID, c Carried) error {
-	w := &orderRun{id: id, look: c.Look, settled: map[order.AttemptID]order.Status{}, parked: map[order.AttemptID]bool{}, captures: map[order.AttemptID]int{}}
+	w := &orderRun{id: id, look: c.Look, settled: map[order.AttemptID]order.Status{}, parked: map[order.AttemptID]bool{}, captures: map[order.AttemptID]int{}, asked: map[order.AttemptID]int{}}
 	w.stopping = cancelSeen{tried: map[order.AttemptID]bool{}}
 	w.back = refundsSeen{settled: map[order.RefundID]order.Status{}, parked: map[order.RefundID]bool{}}
 	if err := w.setup(ctx); err != nil {
@@ -42,6 +42,7 @@ type orderRun struct {
 	parked  map[order.AttemptID]bool         // attempts that a person has, for the same
 
 	captures map[order.AttemptID]int // captures of this run that came to an answer or to a person
+	asked    map[order.AttemptID]int // captures that the facts in hand did not know when they came, with the loads until then
 
 	back     refundsSeen // the same of refunds, for the refund_payment handler
 	stopping cancelSeen  // and of the order's cancel, for the cancel_order handler

@@ -48,6 +48,7 @@ func (w *orderRun) payment(ctx workflow.Context, a activities.AttemptHead, look 
 		if a.Capture && (look || w.captures[a.ID] == 0) {
 			return w.capture(ctx, a.ID)
 		}
+		w.stale = w.stale || !a.Capture && w.overtaken(a.ID)
 		if look {
 			return w.lookAt(ctx, a.ID, acts.LookPayment)
 		}
