@@ -172,7 +172,9 @@ func about(n *gateways.Notice, kind string, data event) {
 		if ref := object.object("metadata").text(referenceField); validReference(ref) == nil {
 			n.MerchantReference = ref
 		}
-		n.Says = claim(raw)
+		if n.Says = claim(raw); kind == "payment_intent.amount_capturable_updated" {
+			n.Says = "" // it waits as before, but for the merchant now: what is held is worth a look
+		}
 	case strings.HasPrefix(kind, "charge."), strings.HasPrefix(kind, "refund."):
 		n.ProviderPaymentID = intentOf(object)
 		if kind == "charge.succeeded" {

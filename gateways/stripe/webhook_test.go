@@ -136,7 +136,7 @@ func TestWhatEventsAreAbout(t *testing.T) {
 		"Created":               {eventOf("payment_intent.created", intent("requires_confirmation", "")), "pi_1", "of-1", gateways.Untouched},
 		"RequiresAction":        {eventOf("payment_intent.requires_action", intent("requires_action", "")), "pi_1", "of-1", gateways.Pending},
 		"PartiallyFunded":       {eventOf("payment_intent.partially_funded", intent("requires_action", "")), "pi_1", "of-1", gateways.Pending},
-		"Capturable":            {eventOf("payment_intent.amount_capturable_updated", intent("requires_capture", "")), "pi_1", "of-1", gateways.Pending},
+		"Capturable":            {eventOf("payment_intent.amount_capturable_updated", intent("requires_capture", "")), "pi_1", "of-1", ""},
 		"Failed":                {eventOf("payment_intent.payment_failed", intent("requires_payment_method", `,"last_payment_error":{"code":"card_declined"}`)), "pi_1", "of-1", gateways.Declined},
 		"Canceled":              {eventOf("payment_intent.canceled", intent("canceled", "")), "pi_1", "of-1", gateways.Declined},
 		"NewStatus":             {eventOf("payment_intent.succeeded", intent("REVIEW", "")), "pi_1", "of-1", ""},
