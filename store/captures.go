@@ -53,7 +53,7 @@ func (s *Store) CaptureOpen(ctx context.Context, d CaptureDraft) (sqlcgen.Paymen
 			return nil
 		case why != "":
 			return fault.Reject(why, op)
-		case out.HeldMinor != d.Held:
+		case out.HeldMinor != d.Held, d.Operation.ID == "": // without one, it was planned before anything was held
 			return fault.Reject("held_moved", op)
 		}
 		if err := w.write.AttemptCapture(ctx, d.Minor, out.AttemptID); err != nil {

@@ -118,6 +118,9 @@ func TestCapturesAreRejectedWithAWord(t *testing.T) {
 	other.Held--
 	require.Equal(t, "held_moved", why(other), "frozen for another sum")
 	other = captureDraft(a, a.AmountMinor)
+	other.Operation = OperationDraft{}
+	require.Equal(t, "held_moved", why(other), "planned when it could not be captured yet: nothing was frozen")
+	other = captureDraft(a, a.AmountMinor)
 	other.Client = "another"
 	require.Equal(t, string(fault.NotFound), why(other))
 	_, err := e.s.Unclosed(e.ctx(), "another", "held")

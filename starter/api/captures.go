@@ -48,9 +48,12 @@ func (a *API) captureOrder(ctx context.Context, in *captureInput) (*payOutput, e
 		return nil, p // refused by its form: the key is not claimed
 	}
 	if err == nil {
-		_, err = idempotency.From(ctx).Begin(ctx, func() string { return string(d.Attempt) })
+		subject, err := idempotency.From(ctx).Begin(ctx, func() string { return string(d.Attempt) })
 		if err != nil {
 			return nil, err
+		}
+		if subject != string(d.Attempt) { // it asked for what an earlier attempt held: that is answered, and this one is not touched
+			return a.paymentAnswer(ctx, caller.Client, sqlcgen.PaymentAttempt{OrderID: in.ID, AttemptID: subject})
 		}
 	}
 	at, err := a.openCapture(ctx, d, in.Body, err)
@@ -112,7 +115,10 @@ func (a *API) openCapture(ctx context.Context, d store.CaptureDraft, b CaptureRe
 		if rejection(err) != "held_moved" {
 			return at, err
 		}
-		d, err = a.planCapture(ctx, d.Client, d.OrderID, b)
+		of := d.Attempt
+		if d, err = a.planCapture(ctx, d.Client, d.OrderID, b); err == nil && d.Attempt != of {
+			err = fault.Reject("nothing_held", "plan capture")
+		}
 	}
 	return sqlcgen.PaymentAttempt{}, err
 }
@@ -137,6 +143,9 @@ func (a *API) captureProblem(ctx context.Context, client order.ClientID, id orde
 		}
 	}
 	a.standing(ctx, client, id, p)
+	if rejection(err) == "nothing_held" && p.Payment != nil && p.Payment.ClosedAt == nil {
+		p.after(waitHint) // it may be held in a moment
+	}
 	return p
 }
 

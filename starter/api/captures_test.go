@@ -99,4 +99,43 @@ func TestCaptureOrder(t *testing.T) {
 		require.Equal(t, "order-canceling", a.problem(), string(a.body))
 		require.Zero(t, b.captures())
 	})
+	t.Run("AKeyIsAboutOneAttempt", func(t *testing.T) {
+		b := setup(t)
+		b.held("O1")
+		require.Equal(t, 202, b.capture("O1", none, key("c-1")).status)
+		b.exec("UPDATE payment_attempts SET status = 'closed', closed_at = now(), close_reason = 'canceled' WHERE order_id = 'O1'") // the hold has lapsed
+		require.Equal(t, "nothing-held", b.capture("O1", none, key("c-1")).problem())
+		method := card("pm_card_visa")
+		method["capture"] = "later"
+		require.Equal(t, 202, b.pay("O1", method).status)
+		b.exec("UPDATE payment_attempts SET status = 'pending', held_minor = amount_minor, provider_payment_id = 'pi_second' WHERE order_id = 'O1' AND closed_at IS NULL")
+		a := b.capture("O1", none, key("c-1"))
+		require.Equal(t, 1, b.captures(), "the old request says nothing about what the buyer authorized since: %s", a.body)
+		require.Equal(t, "declined", a.at("outcome"), string(a.body))
+		require.Equal(t, "authorized", a.at("order", "states", "payment"))
+		require.Equal(t, 202, b.capture("O1", none, key("c-2")).status)
+		require.Equal(t, 2, b.captures())
+	})
+	t.Run("AnsweredAndNotYetReflected", func(t *testing.T) {
+		b := setup(t)
+		b.held("O1")
+		b.engine.capture = func(context.Context, order.ID, order.AttemptID) error {
+			b.exec("UPDATE payment_attempts SET held_minor = 0 WHERE order_id = 'O1'") // as the kept answer leaves it
+			return context.DeadlineExceeded
+		}
+		a := b.capture("O1", none, key("c-1"))
+		require.Equal(t, 202, a.status, "an answer for good would be replayed for ever: %s", a.body)
+		require.Equal(t, "checking", a.at("outcome"))
+		require.Equal(t, "checking", b.call("GET", pathOf("O1"), nil).at("states", "payment"))
+	})
+	t.Run("AskedForTooEarly", func(t *testing.T) {
+		b := setup(t)
+		b.held("O1")
+		b.exec("UPDATE payment_attempts SET held_minor = 0 WHERE order_id = 'O1'") // the buyer is at the bank's page
+		a := b.capture("O1", none, key("c-1"))
+		require.Equal(t, "nothing-held", a.problem())
+		require.NotEmpty(t, a.header.Get("Retry-After"), "it may be held in a moment")
+		b.exec("UPDATE payment_attempts SET held_minor = amount_minor WHERE order_id = 'O1'")
+		require.Equal(t, 202, b.capture("O1", none, key("c-1")).status, "the key is good for it")
+	})
 }

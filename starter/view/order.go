@@ -70,12 +70,13 @@ func AttemptOf(a sqlcgen.PaymentAttempt) Attempt {
 		Amount: a.AmountMinor, Currency: a.Currency, MerchantReference: a.MerchantReference, ProviderPaymentID: a.ProviderPaymentID,
 		CreatedAt: a.CreatedAt.UTC(), ClosedAt: utc(a.ClosedAt), Unreflected: a.ObservedSeq > a.ReflectedSeq,
 	}
-	if v.Capture = a.CaptureMinor; order.Status(a.Status) == order.AttemptPending {
-		if v.Held = a.HeldMinor; v.Held > 0 && v.Capture > 0 {
+	pending := order.Status(a.Status) == order.AttemptPending
+	if v.Capture = a.CaptureMinor; pending {
+		if v.Held = a.HeldMinor; v.Capture > 0 {
 			v.Outcome = "checking" // it may be captured by now
 		}
 	}
-	if order.Status(a.Status) == order.AttemptPending && len(a.NextAction) > 0 {
+	if pending && v.Held == 0 && v.Capture == 0 && len(a.NextAction) > 0 {
 		var next gateways.NextAction
 		if json.Unmarshal(a.NextAction, &next) == nil && next.Type != "" {
 			v.NextAction = &next

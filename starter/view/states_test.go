@@ -186,3 +186,17 @@ func TestNoPayButtonWhileAnAttemptIsBeingClosed(t *testing.T) {
 	h.Attempts[0].Status, h.Attempts[0].CloseReason, h.Attempts[0].Closed = order.AttemptClosed, order.ClosedDeclined, true
 	require.True(t, view.SummaryOf(h).Buyer.CanPay)
 }
+
+func TestAHeldAttemptAsksNothingOfTheBuyer(t *testing.T) {
+	t.Parallel()
+	at := sqlcgen.PaymentAttempt{Status: "pending", NextAction: []byte(`{"type":"redirect","url":"https://bank.test/3ds"}`)}
+	require.NotNil(t, view.AttemptOf(at).NextAction)
+	at.HeldMinor = 100
+	require.Nil(t, view.AttemptOf(at).NextAction, "the buyer has been there")
+	require.Equal(t, "pending", view.AttemptOf(at).Outcome)
+	at.CaptureMinor = 100
+	require.Equal(t, "checking", view.AttemptOf(at).Outcome)
+	at.HeldMinor = 0
+	require.Equal(t, "checking", view.AttemptOf(at).Outcome, "answered, and not yet reflected")
+	require.Nil(t, view.AttemptOf(at).NextAction)
+}
