@@ -92,6 +92,7 @@ func TestHeldMoneyIsCapturedOnce(t *testing.T) {
 			"captured": (*world).heldThenCaptured, "lost and cut": (*world).captureLost, "many at once": (*world).capturedByMany,
 			"canceled": (*world).heldThenCanceled, "canceled at the same moment": (*world).canceledWhileCaptured, "nobody finds out": (*world).captureParked,
 			"refused": (*world).captureRefused, "the buyer's time is over": (*world).heldPastTheBuyersTime,
+			"behind the bank's page": (*world).heldBehindThePage,
 		} {
 			parts[p.gateway+": "+name] = func(w *world) { part(w, p) }
 		}
@@ -238,6 +239,26 @@ func (w *world) heldPastTheBuyersTime(p *psp) {
 	assert.Zero(w.t, w.number("SELECT count(*) FROM operations WHERE order_id = $1 AND kind = 'cancel'", id))
 }
 
+// heldBehindThePage: asked for while the buyer is at the bank's page, nothing is held yet, and the same request is good once it is.
+func (w *world) heldBehindThePage(p *psp) {
+	id, e := "held_page_"+p.gateway, elsewheres[p.gateway]
+	w.placeIn(id, p.currency, grant("g", 1, 500), issued("tickets", "t", 1, 100))
+	body := p.payment(id, e.card)
+	body["capture"] = "later"
+	oneOf(w.t, w.call("POST", path(id)+"/payments", "pay-"+id, body), http.StatusCreated, http.StatusAccepted)
+	w.awaitPayment(id, "action_needed")
+	a := w.capture(id, "capture-"+id, nil)
+	w.problem(a, http.StatusConflict, "nothing-held")
+	assert.NotEmpty(w.t, a.Header.Get("Retry-After"))
+	assert.NotNil(w.t, w.call("GET", path(id), "", nil).at("attempts", 0, "next_action"))
+	e.finish(w, w.paymentID(id), true)
+	shown := w.awaitPayment(id, "authorized")
+	assert.Nil(w.t, shown.at("attempts", 0, "next_action"), "the buyer has been there: %s", shown.Raw)
+	oneOf(w.t, w.capture(id, "capture-"+id, nil), http.StatusCreated, http.StatusAccepted)
+	w.taken(id)
+	assert.Len(w.t, w.captures(id), 1)
+}
+
 func (w *world) cannotHold() {
 	for _, p := range []*psp{&toss, &twoctwop} {
 		id := "hold_" + p.gateway
@@ -267,6 +288,41 @@ func (w *world) cannotHold() {
 	w.cancel(id)
 	w.awaitCanceled(id)
 	w.await(id+": the part is back", func() bool { m, _ := w.backAt(id); return m == 400 })
+}
+
+// TestHoldsLapse: the bank lets the money go before it is asked for. The request finds that out, and, repeated, does not take what the
+// buyer has authorized since.
+func TestHoldsLapse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "3s"), with("ORDERFLOW_ANSWER_BUDGET", "4s"))
+	for p := range holders {
+		id := "lapsed_" + p.gateway
+		w.authorized(p, id)
+		if p == &omise {
+			w.omiseCall("/charges/" + w.paymentID(id) + "/reverse")
+		} else {
+			require.NoError(t, w.sandbox.Stripe().Lapse(w.paymentID(id)))
+		}
+		oneOf(t, w.capture(id, "capture-"+id, nil), http.StatusCreated, http.StatusAccepted)
+		w.await(id+" closed", func() bool {
+			return w.number("SELECT count(*) FROM payment_attempts WHERE order_id = $1 AND closed_at IS NOT NULL", id) == 1
+		})
+		assert.Len(t, w.captures(id), 1, "it was asked for, and refused")
+		assert.Equal(t, true, w.call("GET", path(id), "", nil).at("buyer", "can_pay"))
+
+		body := p.payment(id+"_2", "")
+		body["capture"] = "later"
+		oneOf(t, w.call("POST", path(id)+"/payments", "pay2-"+id, body), http.StatusCreated, http.StatusAccepted)
+		w.awaitPayment(id, "authorized")
+		a := w.capture(id, "capture-"+id, nil)
+		oneOf(t, a, http.StatusCreated)
+		assert.Equal(t, "declined", a.at("outcome"), "%s", a.Raw)
+		assert.Empty(t, w.captures(id), "the old key is about the hold that lapsed")
+		oneOf(t, w.capture(id, "capture2-"+id, nil), http.StatusCreated, http.StatusAccepted)
+		w.awaitStatus(id, "completed")
+		assert.Equal(t, 1, w.captured(id))
+	}
+	w.booksAgree()
 }
 
 // TestWorkerDiesWhileCapturing has every worker killed between the capture and what is made of its answer.

@@ -282,6 +282,25 @@ func (s *Sim) Capture(intentID string, minor int64) error {
 	return ErrNotHeld
 }
 
+// Lapse plays the bank that lets held money go in time.
+func (s *Sim) Lapse(intentID string) error {
+	s.mu.Lock()
+	for _, a := range s.accounts {
+		in := a.intents[intentID]
+		if in == nil || in.status != needsCapture {
+			continue
+		}
+		r := &request{account: a, now: s.cfg.Now()}
+		s.letGo(r, in, "automatic")
+		events := s.drainEvents(a)
+		s.mu.Unlock()
+		s.publish(a, events)
+		return nil
+	}
+	s.mu.Unlock()
+	return ErrNotHeld
+}
+
 // take moves the money, into the books as well.
 func (in *intent) take(s *Sim, r *request, amount int64) {
 	in.charge.captured, in.received, in.capturable, in.status = amount, amount, 0, succeeded
@@ -307,6 +326,12 @@ func cancel(s *Sim, r *request, id string) (any, *apiError) {
 		return nil, unexpectedState(in, "You cannot cancel this PaymentIntent because it has a status of %s. Only a PaymentIntent with one of the following statuses may be canceled: requires_payment_method, requires_capture, requires_confirmation, requires_action, processing.", in.status)
 	}
 	s.remember(in)
+	s.letGo(r, in, reason)
+	return r.expanded(in), nil
+}
+
+// letGo ends an intent that took nothing.
+func (s *Sim) letGo(r *request, in *intent, reason string) {
 	if in.status == needsCapture {
 		in.charge.voided = true
 		s.release(r, in.charge, in.charge.amount)
@@ -318,7 +343,6 @@ func cancel(s *Sim, r *request, id string) (any, *apiError) {
 	in.voucher = nil
 	in.status, in.capturable, in.canceledAt, in.cancelReason = canceled, 0, r.now, reason
 	s.emit(r, "payment_intent.canceled", in.view())
-	return r.expanded(in), nil
 }
 
 // automaticView and intentView are Stripe's shapes.
