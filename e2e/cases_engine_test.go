@@ -190,40 +190,44 @@ func TestPC60_ASlowProviderHoldsNoConnection(t *testing.T) {
 	const orders, latency = 100, 5 * time.Second
 	w := newWorld(t, with("ORDERFLOW_DATABASE_POOL", "5"), with("STRIPE_TIMEOUT", "30s"), with("ORDERFLOW_STEP_TIMEOUT", "60s"),
 		with("ORDERFLOW_UNKNOWN_TO_REVIEW_AFTER", "60s"), with("ORDERFLOW_DEAD_WORKER_AFTER", "20s"))
-	ids := numbered("pc60-%d", orders)
-	for _, id := range ids {
-		w.place(id, grant("g", 1, 100))
-	}
-	require.NoError(t, w.sandbox.Faults().SetLatency(faults.Stripe, latency))
-	var waiting atomic.Int64
-	waiting.Store(orders)
-	var payers sync.WaitGroup
-	for _, id := range ids {
-		payers.Go(func() {
-			defer waiting.Add(-1)
-			a, err := w.try("POST", path(id)+"/payments", id+"-k1", apiKey, payBody("pm_card_visa"))
-			assert.NoError(t, err)
-			oneOf(t, a, 201, 202)
-		})
-	}
+	var ids []string
 	var reads []time.Duration
 	longestIdle := 0.0
-	for n := 0; waiting.Load() > 0; n++ {
-		began := time.Now()
-		a, err := w.try("GET", path(ids[n%orders]), "", apiKey, nil)
-		reads = append(reads, time.Since(began))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, a.Status, "%s", a.Raw)
-		var idle float64
-		require.NoError(t, w.owner.QueryRow(context.Background(), `SELECT coalesce(max(extract(epoch FROM now() - state_change)), 0)::float8 FROM pg_stat_activity
-			WHERE datname = current_database() AND state LIKE 'idle in transaction%'`).Scan(&idle))
-		longestIdle = max(longestIdle, idle)
+	for wave := 0; wave == 0 || len(reads) <= 50 && wave < 5; wave++ { // a slow machine reads less in the time of one
+		of := numbered(fmt.Sprintf("pc60-%d-%%d", wave), orders)
+		for _, id := range of {
+			w.place(id, grant("g", 1, 100))
+		}
+		ids = append(ids, of...)
+		require.NoError(t, w.sandbox.Faults().SetLatency(faults.Stripe, latency))
+		var waiting atomic.Int64
+		waiting.Store(orders)
+		var payers sync.WaitGroup
+		for _, id := range of {
+			payers.Go(func() {
+				defer waiting.Add(-1)
+				a, err := w.try("POST", path(id)+"/payments", id+"-k1", apiKey, payBody("pm_card_visa"))
+				assert.NoError(t, err)
+				oneOf(t, a, 201, 202)
+			})
+		}
+		for n := 0; waiting.Load() > 0; n++ {
+			began := time.Now()
+			a, err := w.try("GET", path(of[n%orders]), "", apiKey, nil)
+			reads = append(reads, time.Since(began))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, a.Status, "%s", a.Raw)
+			var idle float64
+			require.NoError(t, w.owner.QueryRow(context.Background(), `SELECT coalesce(max(extract(epoch FROM now() - state_change)), 0)::float8 FROM pg_stat_activity
+				WHERE datname = current_database() AND state LIKE 'idle in transaction%'`).Scan(&idle))
+			longestIdle = max(longestIdle, idle)
+		}
+		payers.Wait()
+		require.NoError(t, w.sandbox.Faults().SetLatency(faults.Stripe, 0))
 	}
-	payers.Wait()
-	require.NoError(t, w.sandbox.Faults().SetLatency(faults.Stripe, 0))
 	slices.Sort(reads)
 	p50, p99 := reads[len(reads)/2], reads[len(reads)*99/100]
-	t.Logf("%d reads beside %d payments: median %s, p99 %s; longest idle in transaction %.3f s", len(reads), orders, p50, p99, longestIdle)
+	t.Logf("%d reads beside %d payments: median %s, p99 %s; longest idle in transaction %.3f s", len(reads), len(ids), p50, p99, longestIdle)
 	require.Greater(t, len(reads), 50, "the measure has enough of them")
 	assert.Less(t, p99, latency/2, "other calls do not wait for the provider")
 	assert.Less(t, longestIdle, 1.0, "nobody holds a transaction open over the provider's call")
