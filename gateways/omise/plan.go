@@ -93,7 +93,7 @@ func (g *Gateway) PlanCapture(providerPaymentID string, amount, held money.Amoun
 			errors.New("the provider payment id is not the id of a charge (chrg_…)"))
 	case amount != held:
 		return gateways.Planned{}, fault.Wrap(fault.PaymentInvalid, "omise plan capture",
-			errors.New("Omise captures what is held as a whole, no part of it"))
+			errors.New("what is held is captured as a whole, no part of it"))
 	}
 	return gateways.Planned{Kind: gateways.Capture, Request: []byte("{}")}, nil
 }

@@ -144,7 +144,7 @@ func (a *API) captureProblem(ctx context.Context, client order.ClientID, id orde
 	}
 	a.standing(ctx, client, id, p)
 	if rejection(err) == "nothing_held" && p.Payment != nil && p.Payment.ClosedAt == nil {
-		p.after(waitHint) // it may be held in a moment
+		p = p.after(waitHint) // it may be held in a moment
 	}
 	return p
 }
