@@ -98,7 +98,7 @@ func (t *try) send(ctx context.Context, op sqlcgen.Operation, repeated bool) (Pa
 	switch f.Class {
 	case fault.Invalid, fault.Misconfigured, fault.Declined:
 		if kind == gateways.Cancel || kind == gateways.Capture {
-			return PaymentResult{}, err // the attempt is as open as before: a person gets it, and the same request goes out again when told
+			return PaymentResult{}, err // the attempt is as open as before: a person gets it, and each look sends the same request again while its key guards
 		}
 		// Answered: it was refused and nothing happened. Without an object at the provider nothing ever can.
 		final := kind == gateways.Prepare || !t.gw.Capabilities().DeclineLeavesOpen
